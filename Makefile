@@ -1,0 +1,54 @@
+# Each command sets up .venv by itself when it is missing or older than the requirements.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+READY := .venv/.ready
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+# A progress bar is for a person: no recorded output holds one.
+RECORDED := TQDM_DISABLE=1
+# Two notebooks at a time, one core each.
+TESTED := $(RECORDED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help book test lint notebooks lab lock clean
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is %d.%d; try: make PYTHON=python3.12" % v[:2])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+book: $(READY)  ## Build the book, every notebook executed, into _build/html
+	$(RECORDED) $(BIN)/jupyter-book build . $(BOOK_OPTIONS)
+	@echo "Open $(CURDIR)/_build/html/index.html"
+
+test: $(READY) lint  ## Run every test, then every cell of every notebook
+	$(TESTED) $(BIN)/python -m pytest tests --numprocesses $(WORKERS)
+	$(TESTED) $(BIN)/python -m pytest notebooks --nbval-lax --nbval-current-env \
+	  --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=180 \
+	  --numprocesses $(WORKERS) --dist loadscope
+
+lint: $(READY)  ## Check the style of the code, notebooks included
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+notebooks: $(READY)  ## Execute every notebook and store its outputs
+	$(RECORDED) $(BIN)/jupyter nbconvert --to notebook --execute --inplace \
+	  --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.timeout=120 $(NOTEBOOKS)
+
+lab: $(READY)  ## Open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+lock:  ## Resolve requirements.txt anew from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	  --fork-strategy fewest --no-header --no-emit-index-url --no-emit-find-links \
+	  --annotation-style line --quiet --upgrade --output-file requirements.txt
+
+clean:  ## Remove everything that the other commands made
+	rm -rf .venv _build .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

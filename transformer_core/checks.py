@@ -1,0 +1,40 @@
+"""What every public function asks of its arguments, and the words it asks in."""
+
+import numpy as np
+
+
+def check_array(name, array):
+    """Raise ``ValueError`` unless ``array`` is a NumPy array with at least one element."""
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{name}: expected a NumPy array, got {type(array).__name__}")
+    if array.size == 0:
+        raise ValueError(f"{name}: expected at least one element, got shape {array.shape}")
+
+
+def check_shape(name, array, *shape):
+    """Raise ``ValueError`` unless ``array`` is a non-empty NumPy array of the given shape.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the array.
+    array : ndarray
+    *shape : int, str or Ellipsis
+        One entry an axis: a size, or a letter for an axis of any size. A leading ``...`` stands
+        for any number of axes: ``check_shape("x", x, ..., "T", 64)``.
+    """
+    check_array(name, array)
+    free = shape[:1] == (...,)
+    sizes = shape[1:] if free else shape
+    actual = array.shape[max(array.ndim - len(sizes), 0) :] if free else array.shape
+    if len(actual) != len(sizes) or any(
+        isinstance(size, int) and size != got for size, got in zip(sizes, actual, strict=True)
+    ):
+        expected = ", ".join("..." if size is ... else str(size) for size in shape)
+        raise ValueError(f"{name}: expected shape ({expected}), got {array.shape}")
+
+
+def check_positive_int(name, value):
+    """Raise ``ValueError`` unless ``value`` is a whole number of at least 1."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")

@@ -1,0 +1,95 @@
+"""``train encoder``: the training of the chapter *Training the encoder*."""
+
+import argparse
+from itertools import repeat
+
+import numpy as np
+
+from transformer_core.data import Reconstruction, predict_zero
+from transformer_core.models import Encoder
+from transformer_core.ops import mean_squared_error
+from transformer_core.optim import Adam
+from transformer_core.training import Run, train
+
+CHECKPOINT_EVERY = 50
+UNSEEN_SEQUENCES = 256
+
+
+def add_parser(models):
+    parser = models.add_parser(
+        "encoder",
+        help="an encoder that gives back its input's embeddings",
+        description=(
+            "Train a Transformer encoder of 2 layers (D = 64, H = 4, F = 256) to give back the "
+            "embeddings of 32 sequences of 16 tokens, and measure it on sequences it never saw."
+        ),
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        metavar="RUN",
+        default=argparse.SUPPRESS,
+        help="folder for settings.json, history.json and checkpoint.safetensors",
+    )
+    parser.add_argument("--norm", choices=["pre", "post"], default="pre", help="Pre-LN or Post-LN")
+    parser.add_argument("--epochs", type=int, default=500, help="steps on the training batch")
+    parser.add_argument("--learning-rate", type=float, default=3e-3, help="of Adam")
+    parser.add_argument("--seed", type=int, default=0, help="for data and initial parameters")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint in RUN, with the settings it was started with",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options):
+    run = Run(options.out)
+    if options.resume:
+        settings = run.settings() | {"epochs": options.epochs}
+    else:
+        settings = {
+            "model": "encoder",
+            "norm": options.norm,
+            "epochs": options.epochs,
+            "learning_rate": options.learning_rate,
+            "seed": options.seed,
+        }
+
+    rng = np.random.default_rng(settings["seed"])
+    task = Reconstruction(rng)
+    batch = task.sample(32, rng)
+    unseen_inputs, unseen_targets = task.sample(UNSEEN_SEQUENCES, rng)
+    encoder = Encoder(2, 64, 4, 256, norm=settings["norm"], final_norm=False, readout=True, rng=rng)
+    parameters = encoder.parameters()
+    optimizer = Adam(parameters, settings["learning_rate"])
+    history = []
+    if options.resume:
+        run.load_checkpoint(parameters, optimizer)
+        history = run.history()[: optimizer.steps]
+    else:
+        run.create(settings)
+
+    def save_checkpoint(history):
+        if len(history) % CHECKPOINT_EVERY == 0 or len(history) == settings["epochs"]:
+            run.save_checkpoint(parameters, optimizer)
+
+    try:
+        train(
+            encoder.loss_and_gradients,
+            optimizer,
+            repeat(batch),
+            settings["epochs"],
+            history,
+            save_checkpoint,
+        )
+    finally:
+        run.save_history(history)
+
+    outputs, _ = encoder.forward(unseen_inputs)
+    unseen, _ = mean_squared_error(outputs, unseen_targets)
+    print(f"MSE on the training batch  {history[-1]['loss']:.5f}")
+    print(f"MSE on unseen sequences    {unseen:.5f}")
+    print(f"MSE of predicting zero     {predict_zero(unseen_targets):.5f}")
+    print(f"saved in {run.folder}")

@@ -1,0 +1,48 @@
+"""One layer of the Transformer encoder."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.layers.feed_forward import FeedForward
+from transformer_core.layers.layer import Layer
+from transformer_core.layers.multi_head_attention import MultiHeadSelfAttention
+from transformer_core.layers.residual import Residual, ResidualCache
+from transformer_core.names import join
+
+
+class EncoderLayerCache(NamedTuple):
+    attention: ResidualCache
+    feed_forward: ResidualCache
+
+
+class EncoderLayer(Layer):
+    """Self-attention, then the feed-forward layer, each with its residual connection.
+
+    Parameters
+    ----------
+    width, heads, hidden_width : int
+        D, H (a divisor of D) and F.
+    norm : {"post", "pre"}
+        Where the normalisation stands, see ``Residual``.
+    rng : numpy.random.Generator
+    dtype : NumPy dtype
+    """
+
+    def __init__(self, width, heads, hidden_width, norm, rng, dtype=np.float32):
+        attention = MultiHeadSelfAttention(width, heads, rng, dtype)
+        feed_forward = FeedForward(width, hidden_width, rng, dtype)
+        self.attention = Residual(attention, width, norm, dtype)
+        self.feed_forward = Residual(feed_forward, width, norm, dtype)
+        self.sublayers = {"attention": self.attention, "feed_forward": self.feed_forward}
+
+    def forward(self, x, keep=None):
+        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T)."""
+        attended, attention_cache = self.attention.forward(x, keep)
+        y, feed_forward_cache = self.feed_forward.forward(attended)
+        return y, EncoderLayerCache(attention_cache, feed_forward_cache)
+
+    def backward(self, dy, cache):
+        dattended, dfeed_forward = self.feed_forward.backward(dy, cache.feed_forward)
+        dx, dattention = self.attention.backward(dattended, cache.attention)
+        return dx, join({"attention": dattention, "feed_forward": dfeed_forward})

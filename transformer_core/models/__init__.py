@@ -1,0 +1,5 @@
+"""Layers composed to models."""
+
+from transformer_core.models.encoder import Encoder
+
+__all__ = ["Encoder"]

@@ -1,0 +1,34 @@
+"""One derivation a file: forward and backward side by side, no state.
+
+``y, cache = op(x, ...)`` and ``dx, ... = op_backward(dy, cache)``.
+"""
+
+from transformer_core.ops.attention import attention, attention_backward
+from transformer_core.ops.heads import merge_heads, split_heads
+from transformer_core.ops.layer_norm import layer_norm, layer_norm_backward
+from transformer_core.ops.linear import linear, linear_backward
+from transformer_core.ops.mean_squared_error import (
+    mean_squared_error,
+    mean_squared_error_backward,
+)
+from transformer_core.ops.positions import sinusoidal_positions
+from transformer_core.ops.relu import relu, relu_backward
+from transformer_core.ops.softmax import softmax, softmax_backward
+
+__all__ = [
+    "attention",
+    "attention_backward",
+    "layer_norm",
+    "layer_norm_backward",
+    "linear",
+    "linear_backward",
+    "mean_squared_error",
+    "mean_squared_error_backward",
+    "merge_heads",
+    "relu",
+    "relu_backward",
+    "sinusoidal_positions",
+    "softmax",
+    "softmax_backward",
+    "split_heads",
+]

@@ -1,0 +1,62 @@
+"""Cutting the model width into heads, and putting it together again.
+
+Each of the two is the other's backward pass: both only rearrange.
+"""
+
+from transformer_core.checks import check_positive_int, check_shape
+
+
+def split_heads(x, heads):
+    """Cut the width into heads (eq:split-heads).
+
+    Parameters
+    ----------
+    x : ndarray (B, T, H*K)
+    heads : int
+        H.
+
+    Returns
+    -------
+    ndarray (B, H, T, K)
+        A view of ``x``.
+
+    Raises
+    ------
+    ValueError
+        If the heads do not divide the width.
+
+    Source: seed 004, section 2.2.
+    """
+    check_shape("x", x, "B", "T", "D")
+    check_heads(x.shape[-1], heads)
+    return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def merge_heads(x):
+    """Put the heads side by side, the inverse of :func:`split_heads` (eq:split-heads).
+
+    Parameters
+    ----------
+    x : ndarray (B, H, T, K)
+
+    Returns
+    -------
+    ndarray (B, T, H*K)
+
+    Raises
+    ------
+    ValueError
+        If ``x`` has not four axes.
+
+    Source: seed 004, section 2.2.
+    """
+    check_shape("x", x, "B", "H", "T", "K")
+    batch, _, length, _ = x.shape
+    return x.swapaxes(1, 2).reshape(batch, length, -1)
+
+
+def check_heads(width, heads):
+    """Raise ``ValueError`` unless ``heads`` divides ``width``."""
+    check_positive_int("heads", heads)
+    if width % heads:
+        raise ValueError(f"heads: expected a divisor of the width {width}, got {heads}")

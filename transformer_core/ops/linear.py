@@ -1,0 +1,79 @@
+"""The linear layer, y = x W + b."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.checks import check_shape
+
+
+class LinearCache(NamedTuple):
+    x: np.ndarray
+    weight: np.ndarray
+
+
+def linear(x, weight, bias):
+    """Apply the same affine map to every position (eq:linear).
+
+    .. math:: y = x W + b
+
+    Parameters
+    ----------
+    x : ndarray (..., D_in)
+    weight : ndarray (D_in, D_out)
+    bias : ndarray (D_out,)
+
+    Returns
+    -------
+    y : ndarray (..., D_out)
+    cache : LinearCache
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together or an array is empty.
+
+    Source: seed 004, section 3.1.
+    """
+    check_shape("weight", weight, "D_in", "D_out")
+    check_shape("x", x, ..., weight.shape[0])
+    check_shape("bias", bias, weight.shape[1])
+    y = x.reshape(-1, x.shape[-1]) @ weight + bias
+    return y.reshape(*x.shape[:-1], -1), LinearCache(x, weight)
+
+
+def linear_backward(dy, cache):
+    r"""Backward pass of :func:`linear` (eq:linear-backward).
+
+    .. math::
+        \partial_x = \partial_y W^\top, \quad
+        \partial_W = \sum_n x_n^\top \partial_{y,n}, \quad
+        \partial_b = \sum_n \partial_{y,n}
+
+    The sums run over every position n of every leading axis.
+
+    Parameters
+    ----------
+    dy : ndarray (..., D_out)
+        Cotangent of ``y``.
+    cache : LinearCache
+
+    Returns
+    -------
+    dx : ndarray (..., D_in)
+    dweight : ndarray (D_in, D_out)
+    dbias : ndarray (D_out,)
+
+    Raises
+    ------
+    ValueError
+        If ``dy`` has not the shape of ``y``.
+
+    Source: seed 004, section 3.1.
+    """
+    x, weight = cache
+    check_shape("dy", dy, *x.shape[:-1], weight.shape[1])
+    dy_rows = dy.reshape(-1, dy.shape[-1])
+    dx = dy_rows @ weight.T
+    dweight = x.reshape(-1, x.shape[-1]).T @ dy_rows
+    return dx.reshape(x.shape), dweight, dy_rows.sum(axis=0)

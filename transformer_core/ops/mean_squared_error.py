@@ -1,0 +1,61 @@
+"""The mean squared error."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.checks import check_array, check_shape
+
+
+class MeanSquaredErrorCache(NamedTuple):
+    error: np.ndarray
+
+
+def mean_squared_error(prediction, target):
+    r"""Average the squared error over every entry (eq:mean-squared-error).
+
+    .. math:: \mathcal{L} = \frac{1}{N} \sum_{n=1}^{N} (y_n - t_n)^2
+
+    Parameters
+    ----------
+    prediction, target : ndarray (...)
+        Both of one shape, with N entries in all.
+
+    Returns
+    -------
+    loss : scalar
+        In the units of the target squared.
+    cache : MeanSquaredErrorCache
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ or the arrays are empty.
+
+    Source: seed 000, section Loss.
+    """
+    check_array("prediction", prediction)
+    check_shape("target", target, *prediction.shape)
+    error = prediction - target
+    return (error * error).mean(), MeanSquaredErrorCache(error)
+
+
+def mean_squared_error_backward(dloss, cache):
+    r"""Backward pass of :func:`mean_squared_error` (eq:mean-squared-error-backward).
+
+    .. math:: \partial_y = \frac{2}{N} (y - t) \, \partial_{\mathcal{L}}
+
+    Parameters
+    ----------
+    dloss : scalar
+        Cotangent of ``loss``; 1 at the end of a model.
+    cache : MeanSquaredErrorCache
+
+    Returns
+    -------
+    dprediction : ndarray (...)
+
+    Source: seed 000, section Loss.
+    """
+    (error,) = cache
+    return error * (2 * dloss / error.size)

@@ -1,0 +1,58 @@
+"""Adam."""
+
+import numpy as np
+
+from transformer_core.names import join
+from transformer_core.optim.optimizer import Optimizer
+
+
+class Adam(Optimizer):
+    r"""Step by the mean gradient over its root mean square (eq:adam).
+
+    .. math::
+        m_t = \beta_1 m_{t-1} + (1 - \beta_1) g_t, \qquad
+        v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2, \qquad
+        \theta_t = \theta_{t-1}
+            - \eta \, \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \varepsilon}
+
+    Parameters
+    ----------
+    parameters : dict of str to ndarray
+        Updated in place.
+    learning_rate : float
+        eta.
+    beta1, beta2 : float
+        Decay of the two moving averages, in [0, 1).
+    eps : float
+        In the units of the gradient.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Source: Kingma & Ba 2015; seed 000, section Adam Optimizer.
+    """
+
+    def __init__(self, parameters, learning_rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8):
+        super().__init__(parameters, learning_rate)
+        for name, beta in (("beta1", beta1), ("beta2", beta2)):
+            if not 0 <= beta < 1:
+                raise ValueError(f"{name}: expected a number in [0, 1), got {beta}")
+        if not eps > 0:
+            raise ValueError(f"eps: expected a positive number, got {eps}")
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self.first_moment = {name: np.zeros_like(array) for name, array in parameters.items()}
+        self.second_moment = {name: np.zeros_like(array) for name, array in parameters.items()}
+
+    def state(self):
+        """Return the moments, live, under dotted names."""
+        return join({"first_moment": self.first_moment, "second_moment": self.second_moment})
+
+    def update(self, name, parameter, grad):
+        m, v = self.first_moment[name], self.second_moment[name]
+        m += (1 - self.beta1) * (grad - m)
+        v += (1 - self.beta2) * (grad * grad - v)
+        m_hat = m / (1 - self.beta1**self.steps)
+        v_hat = v / (1 - self.beta2**self.steps)
+        parameter -= self.learning_rate * m_hat / (np.sqrt(v_hat) + self.eps)

@@ -1,0 +1,6 @@
+"""The training loop, and runs that survive on disk."""
+
+from transformer_core.training.loop import train
+from transformer_core.training.run import Run
+
+__all__ = ["Run", "train"]

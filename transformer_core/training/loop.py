@@ -1,0 +1,56 @@
+"""The training loop."""
+
+import numpy as np
+
+
+def train(loss_and_gradients, optimizer, batches, steps, history=None, after_step=None):
+    """Step the optimiser along the gradients of one batch after another, with a progress bar.
+
+    Parameters
+    ----------
+    loss_and_gradients : callable
+        ``loss_and_gradients(*batch)`` returns the loss and a gradient for every parameter of
+        ``optimizer``.
+    optimizer : Optimizer
+    batches : iterable of tuple
+        At least as many as there are steps to take.
+    steps : int
+        Train until the history is this long.
+    history : list of dict, optional
+        Earlier records to go on from. One record ``{"step": ..., "loss": ...}`` a step is
+        appended to it, so that it holds them also when training ends early. Default: empty.
+    after_step : callable, optional
+        Called with ``history`` after each step, for instance to save, or to add a measure to the
+        newest record.
+
+    Returns
+    -------
+    history : list of dict
+
+    Raises
+    ------
+    ValueError
+        If the loss is not finite, naming the step; the parameters are left as they were before
+        it. Or if the batches run out.
+    """
+    from tqdm import tqdm
+
+    history = [] if history is None else history
+    batches = iter(batches)
+    with tqdm(total=steps, initial=len(history), unit="step") as progress:
+        while len(history) < steps:
+            step = len(history) + 1
+            batch = next(batches, None)
+            if batch is None:
+                raise ValueError(f"batches: expected {steps}, got {step - 1}")
+            with np.errstate(over="ignore", invalid="ignore"):  # the next line tells it better
+                loss, grads = loss_and_gradients(*batch)
+            if not np.isfinite(loss):
+                raise ValueError(f"loss at step {step}: expected a finite number, got {loss}")
+            optimizer.step(grads)
+            history.append({"step": step, "loss": float(loss)})
+            if after_step is not None:
+                after_step(history)
+            progress.set_postfix(loss=f"{loss:.4g}", refresh=False)
+            progress.update()
+    return history
