@@ -8,7 +8,9 @@ def check_array(name, array):
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name}: expected a NumPy array, got {type(array).__name__}")
     if array.size == 0:
-        raise ValueError(f"{name}: expected at least one element, got shape {array.shape}")
+        raise ValueError(
+            f"{name}: expected at least one element, got shape {array.shape}"
+        )
 
 
 def check_shape(name, array, *shape):
@@ -28,7 +30,8 @@ def check_shape(name, array, *shape):
     sizes = shape[1:] if free else shape
     actual = array.shape[max(array.ndim - len(sizes), 0) :] if free else array.shape
     if len(actual) != len(sizes) or any(
-        isinstance(size, int) and size != got for size, got in zip(sizes, actual, strict=True)
+        isinstance(size, int) and size != got
+        for size, got in zip(sizes, actual, strict=True)
     ):
         expected = ", ".join("..." if size is ... else str(size) for size in shape)
         raise ValueError(f"{name}: expected shape ({expected}), got {array.shape}")
@@ -37,4 +40,6 @@ def check_shape(name, array, *shape):
 def check_positive_int(name, value):
     """Raise ``ValueError`` unless ``value`` is a whole number of at least 1."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+        raise ValueError(
+            f"{name}: expected a whole number of at least 1, got {value!r}"
+        )

@@ -134,7 +134,9 @@ def gradient_error(gradient, reference, scale=0.0):
     check_array("gradient", gradient)
     check_array("reference", reference)
     if gradient.shape != reference.shape:
-        raise ValueError(f"reference: expected shape {gradient.shape}, got {reference.shape}")
+        raise ValueError(
+            f"reference: expected shape {gradient.shape}, got {reference.shape}"
+        )
     difference = np.abs(gradient - reference)
     size = np.maximum(np.maximum(np.abs(gradient), np.abs(reference)), scale)
     norm = np.linalg.norm
@@ -144,7 +146,9 @@ def gradient_error(gradient, reference, scale=0.0):
     )
 
 
-def check_gradients(loss, arrays, grads, witness=central_difference, probes=None, rng=None):
+def check_gradients(
+    loss, arrays, grads, witness=central_difference, probes=None, rng=None
+):
     """Compare every gradient of a layer or a model with a witness.
 
     Parameters
@@ -171,7 +175,9 @@ def check_gradients(loss, arrays, grads, witness=central_difference, probes=None
         If the names differ, or as the witness does.
     """
     if arrays.keys() != grads.keys():
-        raise ValueError(f"grads: expected the names {sorted(arrays)}, got {sorted(grads)}")
+        raise ValueError(
+            f"grads: expected the names {sorted(arrays)}, got {sorted(grads)}"
+        )
     scale = 1e-3 * max(np.linalg.norm(grad) for grad in grads.values())
     errors = {}
     for name, array in arrays.items():

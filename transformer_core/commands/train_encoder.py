@@ -32,10 +32,16 @@ def add_parser(models):
         default=argparse.SUPPRESS,
         help="folder for settings.json, history.json and checkpoint.safetensors",
     )
-    parser.add_argument("--norm", choices=["pre", "post"], default="pre", help="Pre-LN or Post-LN")
-    parser.add_argument("--epochs", type=int, default=500, help="steps on the training batch")
+    parser.add_argument(
+        "--norm", choices=["pre", "post"], default="pre", help="Pre-LN or Post-LN"
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=500, help="steps on the training batch"
+    )
     parser.add_argument("--learning-rate", type=float, default=3e-3, help="of Adam")
-    parser.add_argument("--seed", type=int, default=0, help="for data and initial parameters")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="for data and initial parameters"
+    )
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -61,7 +67,9 @@ def run(options):
     task = Reconstruction(rng)
     batch = task.sample(32, rng)
     unseen_inputs, unseen_targets = task.sample(UNSEEN_SEQUENCES, rng)
-    encoder = Encoder(2, 64, 4, 256, norm=settings["norm"], final_norm=False, readout=True, rng=rng)
+    encoder = Encoder(
+        2, 64, 4, 256, norm=settings["norm"], final_norm=False, readout=True, rng=rng
+    )
     parameters = encoder.parameters()
     optimizer = Adam(parameters, settings["learning_rate"])
     history = []

@@ -22,7 +22,9 @@ class Reconstruction:
     Source: seeds 000 to 002.
     """
 
-    def __init__(self, rng, vocabulary=65, length=16, width=64, std=1.0, dtype=np.float32):
+    def __init__(
+        self, rng, vocabulary=65, length=16, width=64, std=1.0, dtype=np.float32
+    ):
         check_positive_int("vocabulary", vocabulary)
         if not std > 0:
             raise ValueError(f"std: expected a positive number, got {std}")
@@ -43,7 +45,9 @@ class Reconstruction:
         inputs, targets : ndarray (B, T, D)
         """
         check_positive_int("sequences", sequences)
-        tokens = rng.integers(len(self.embedding), size=(sequences, len(self.positions)))
+        tokens = rng.integers(
+            len(self.embedding), size=(sequences, len(self.positions))
+        )
         targets = self.embedding[tokens]
         return targets + self.positions, targets
 
@@ -91,7 +95,9 @@ def layer_norm_floor(targets, gamma, beta):
     )
     residual = rows - beta
     # An orthonormal basis of the plane where the entries sum to 0: its first column is dropped.
-    basis = np.linalg.qr(np.column_stack([np.ones(width), np.eye(width)[:, 1:]]))[0][:, 1:]
+    basis = np.linalg.qr(np.column_stack([np.ones(width), np.eye(width)[:, 1:]]))[0][
+        :, 1:
+    ]
     curvature, axes = np.linalg.eigh(basis.T @ (gamma[:, np.newaxis] ** 2 * basis))
     b = residual * gamma @ basis @ axes
 

@@ -34,7 +34,10 @@ class EncoderLayer(Layer):
         feed_forward = FeedForward(width, hidden_width, rng, dtype)
         self.attention = Residual(attention, width, norm, dtype)
         self.feed_forward = Residual(feed_forward, width, norm, dtype)
-        self.sublayers = {"attention": self.attention, "feed_forward": self.feed_forward}
+        self.sublayers = {
+            "attention": self.attention,
+            "feed_forward": self.feed_forward,
+        }
 
     def forward(self, x, keep=None):
         """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T)."""

@@ -11,4 +11,6 @@ class Layer:
 
     def parameters(self):
         """Return every parameter under its dotted name: the arrays themselves, not copies."""
-        return join({name: layer.parameters() for name, layer in self.sublayers.items()})
+        return join(
+            {name: layer.parameters() for name, layer in self.sublayers.items()}
+        )

@@ -41,7 +41,10 @@ class MultiHeadSelfAttention(Layer):
         self.heads = heads
         self.query_key_value = Linear(width, 3 * width, rng, dtype)
         self.output = Linear(width, width, rng, dtype)
-        self.sublayers = {"query_key_value": self.query_key_value, "output": self.output}
+        self.sublayers = {
+            "query_key_value": self.query_key_value,
+            "output": self.output,
+        }
 
     def forward(self, x, keep=None):
         """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T)."""
@@ -57,5 +60,7 @@ class MultiHeadSelfAttention(Layer):
         dmerged, doutput = self.output.backward(dy, cache.output)
         dheads = attention_backward(split_heads(dmerged, self.heads), cache.attention)
         dprojected = np.concatenate([merge_heads(dhead) for dhead in dheads], axis=-1)
-        dx, dprojection = self.query_key_value.backward(dprojected, cache.query_key_value)
+        dx, dprojection = self.query_key_value.backward(
+            dprojected, cache.query_key_value
+        )
         return dx, join({"query_key_value": dprojection, "output": doutput})

@@ -12,7 +12,10 @@ from transformer_core.layers.linear import Linear
 from transformer_core.names import join
 from transformer_core.ops.layer_norm import LayerNormCache
 from transformer_core.ops.linear import LinearCache
-from transformer_core.ops.mean_squared_error import mean_squared_error, mean_squared_error_backward
+from transformer_core.ops.mean_squared_error import (
+    mean_squared_error,
+    mean_squared_error_backward,
+)
 
 
 class EncoderCache(NamedTuple):
@@ -50,7 +53,8 @@ class Encoder(Layer):
         check_positive_int("layers", layers)
         self.width = width
         self.layers = [
-            EncoderLayer(width, heads, hidden_width, norm, rng, dtype) for _ in range(layers)
+            EncoderLayer(width, heads, hidden_width, norm, rng, dtype)
+            for _ in range(layers)
         ]
         self.sublayers = {f"layer_{i}": layer for i, layer in enumerate(self.layers)}
         self.final_norm = LayerNorm(width, dtype) if final_norm else None

@@ -19,7 +19,10 @@ class AttentionCache(NamedTuple):
 def attention(query, key, value, keep=None):
     r"""Average the values, each query with its own weights (eq:attention).
 
-    .. math:: S = \frac{Q K^\top}{\sqrt{K}}, \qquad A = \operatorname{softmax}(S), \qquad O = A V
+    .. math::
+        \mathbf{S} = \frac{\mathbf{Q} \mathbf{K}^\top}{\sqrt{K}}, \qquad
+        \mathbf{A} = \operatorname{softmax}(\mathbf{S}), \qquad
+        \mathbf{O} = \mathbf{A} \mathbf{V}
 
     A query that may attend to nothing gets the output 0.
 
@@ -56,11 +59,12 @@ def attention_backward(doutput, cache):
     r"""Backward pass of :func:`attention` (eq:attention-backward).
 
     .. math::
-        \partial_V = A^\top \partial_O, \quad
-        \partial_A = \partial_O V^\top, \quad
-        \partial_S = A \odot (\partial_A - \operatorname{rowsum}(\partial_A \odot A)), \quad
-        \partial_Q = \frac{\partial_S K}{\sqrt{K}}, \quad
-        \partial_K = \frac{\partial_S^\top Q}{\sqrt{K}}
+        \bar{\mathbf{V}} = \mathbf{A}^\top \bar{\mathbf{O}}, \quad
+        \bar{\mathbf{A}} = \bar{\mathbf{O}} \mathbf{V}^\top, \quad
+        \bar{\mathbf{S}} = \mathbf{A} \odot \bigl(\bar{\mathbf{A}}
+            - \operatorname{rowsum}(\bar{\mathbf{A}} \odot \mathbf{A})\bigr), \quad
+        \bar{\mathbf{Q}} = \frac{\bar{\mathbf{S}} \mathbf{K}}{\sqrt{K}}, \quad
+        \bar{\mathbf{K}} = \frac{\bar{\mathbf{S}}^\top \mathbf{Q}}{\sqrt{K}}
 
     Parameters
     ----------

@@ -57,14 +57,14 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 def layer_norm_backward(dy, cache):
     r"""Backward pass of :func:`layer_norm` (eq:layer-norm-backward).
 
-    With :math:`g = \partial_y \odot \gamma`,
+    With :math:`g = \bar{y} \odot \gamma`,
 
     .. math::
-        \partial_x = \frac{1}{\sqrt{\sigma^2 + \varepsilon}}
+        \bar{x} = \frac{1}{\sqrt{\sigma^2 + \varepsilon}}
             \Bigl(g - \operatorname{mean}(g)
-            - \hat{x} \operatorname{mean}(g \odot \hat{x})\Bigr), \quad
-        \partial_\gamma = \sum_n \partial_{y,n} \odot \hat{x}_n, \quad
-        \partial_\beta = \sum_n \partial_{y,n}
+            - \hat{x} \operatorname{mean}(g \odot \hat{x})\Bigr), \qquad
+        \bar{\gamma} = \sum_n \bar{y}_n \odot \hat{x}_n, \qquad
+        \bar{\beta} = \sum_n \bar{y}_n
 
     The means run over the D entries of a position, the sums over all positions n.
 

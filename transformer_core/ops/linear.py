@@ -15,7 +15,7 @@ class LinearCache(NamedTuple):
 def linear(x, weight, bias):
     """Apply the same affine map to every position (eq:linear).
 
-    .. math:: y = x W + b
+    .. math:: y = x \mathbf{W} + b
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def linear_backward(dy, cache):
     r"""Backward pass of :func:`linear` (eq:linear-backward).
 
     .. math::
-        \partial_x = \partial_y W^\top, \quad
-        \partial_W = \sum_n x_n^\top \partial_{y,n}, \quad
-        \partial_b = \sum_n \partial_{y,n}
+        \bar{x} = \bar{y} \mathbf{W}^\top, \qquad
+        \bar{\mathbf{W}} = \sum_n x_n^\top \bar{y}_n, \qquad
+        \bar{b} = \sum_n \bar{y}_n
 
     The sums run over every position n of every leading axis.
 

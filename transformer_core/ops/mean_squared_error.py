@@ -43,7 +43,7 @@ def mean_squared_error(prediction, target):
 def mean_squared_error_backward(dloss, cache):
     r"""Backward pass of :func:`mean_squared_error` (eq:mean-squared-error-backward).
 
-    .. math:: \partial_y = \frac{2}{N} (y - t) \, \partial_{\mathcal{L}}
+    .. math:: \bar{y} = \frac{2}{N} (y - t) \, \bar{\mathcal{L}}
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ def sinusoidal_positions(length, width, dtype=np.float64):
               \omega_i = 10000^{-2i/D}
 
     The table has no parameters. Adding it to the input is the identity in the backward pass:
-    :math:`\partial_x = \partial_{x + P}`.
+    with :math:`z = x + P`, :math:`\bar{x} = \bar{z}`.
 
     Parameters
     ----------
@@ -39,4 +39,8 @@ def sinusoidal_positions(length, width, dtype=np.float64):
         raise ValueError(f"width: expected an even number, got {width}")
     frequencies = 10000.0 ** (-np.arange(0, width, 2) / width)
     angles = np.outer(np.arange(length), frequencies)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, width).astype(dtype)
+    return (
+        np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+        .reshape(length, width)
+        .astype(dtype)
+    )

@@ -42,7 +42,7 @@ def relu(x):
 def relu_backward(dy, cache):
     r"""Backward pass of :func:`relu` (eq:relu-backward).
 
-    .. math:: \partial_x = \partial_y \odot [x > 0]
+    .. math:: \bar{x} = \bar{y} \odot [x > 0]
 
     At x = 0, where there is no derivative, the gradient is 0.
 

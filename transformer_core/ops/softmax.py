@@ -46,7 +46,7 @@ def softmax(x, keep=None):
 
     check_keep(keep, x.shape)
     weights = np.where(keep, x, -np.inf)
-    lowest = np.finfo(weights.dtype).min  # the maximum of a row that keeps nothing
+    lowest = np.finfo(weights.dtype).min  # stands for the maximum of an empty row
     weights -= weights.real.max(axis=-1, keepdims=True, initial=lowest)
     np.exp(weights, out=weights)
     total = weights.sum(axis=-1, keepdims=True)
@@ -57,7 +57,7 @@ def softmax(x, keep=None):
 def softmax_backward(dweights, cache):
     r"""Backward pass of :func:`softmax` (eq:softmax-backward).
 
-    .. math:: \partial_{x,i} = a_i \Bigl(\partial_{a,i} - \sum_j \partial_{a,j} a_j\Bigr)
+    .. math:: \bar{x}_i = a_i \Bigl(\bar{a}_i - \sum_j \bar{a}_j a_j\Bigr)
 
     Masked entries have weight 0 and so get the gradient 0.
 
@@ -90,10 +90,14 @@ def check_keep(keep, shape):
     """Raise ``ValueError`` unless ``keep`` is a boolean mask that broadcasts to ``shape``."""
     check_array("keep", keep)
     if keep.dtype != bool:
-        raise ValueError(f"keep: expected booleans, True = may attend, got {keep.dtype}")
+        raise ValueError(
+            f"keep: expected booleans, True = may attend, got {keep.dtype}"
+        )
     try:
         fits = np.broadcast_shapes(keep.shape, shape) == tuple(shape)
     except ValueError:
         fits = False
     if not fits:
-        raise ValueError(f"keep: expected a shape that broadcasts to {shape}, got {keep.shape}")
+        raise ValueError(
+            f"keep: expected a shape that broadcasts to {shape}, got {keep.shape}"
+        )

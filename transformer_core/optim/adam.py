@@ -34,7 +34,9 @@ class Adam(Optimizer):
     Source: Kingma & Ba 2015; seed 000, section Adam Optimizer.
     """
 
-    def __init__(self, parameters, learning_rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8):
+    def __init__(
+        self, parameters, learning_rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8
+    ):
         super().__init__(parameters, learning_rate)
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             if not 0 <= beta < 1:
@@ -42,12 +44,18 @@ class Adam(Optimizer):
         if not eps > 0:
             raise ValueError(f"eps: expected a positive number, got {eps}")
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
-        self.first_moment = {name: np.zeros_like(array) for name, array in parameters.items()}
-        self.second_moment = {name: np.zeros_like(array) for name, array in parameters.items()}
+        self.first_moment = {
+            name: np.zeros_like(array) for name, array in parameters.items()
+        }
+        self.second_moment = {
+            name: np.zeros_like(array) for name, array in parameters.items()
+        }
 
     def state(self):
         """Return the moments, live, under dotted names."""
-        return join({"first_moment": self.first_moment, "second_moment": self.second_moment})
+        return join(
+            {"first_moment": self.first_moment, "second_moment": self.second_moment}
+        )
 
     def update(self, name, parameter, grad):
         m, v = self.first_moment[name], self.second_moment[name]

@@ -16,7 +16,9 @@ class Optimizer:
 
     def __init__(self, parameters, learning_rate):
         if not learning_rate > 0:
-            raise ValueError(f"learning_rate: expected a positive number, got {learning_rate}")
+            raise ValueError(
+                f"learning_rate: expected a positive number, got {learning_rate}"
+            )
         self.parameters = parameters
         self.learning_rate = learning_rate
         self.steps = 0

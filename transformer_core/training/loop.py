@@ -43,10 +43,14 @@ def train(loss_and_gradients, optimizer, batches, steps, history=None, after_ste
             batch = next(batches, None)
             if batch is None:
                 raise ValueError(f"batches: expected {steps}, got {step - 1}")
-            with np.errstate(over="ignore", invalid="ignore"):  # the next line tells it better
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # the next line tells it better
                 loss, grads = loss_and_gradients(*batch)
             if not np.isfinite(loss):
-                raise ValueError(f"loss at step {step}: expected a finite number, got {loss}")
+                raise ValueError(
+                    f"loss at step {step}: expected a finite number, got {loss}"
+                )
             optimizer.step(grads)
             history.append({"step": step, "loss": float(loss)})
             if after_step is not None:

@@ -32,7 +32,9 @@ class Run:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if any(self.folder.iterdir()):
-                raise ValueError(f"{self.folder}: expected a new or empty folder, got one in use")
+                raise ValueError(
+                    f"{self.folder}: expected a new or empty folder, got one in use"
+                )
             write_atomically(self.folder / "settings.json", to_json(settings))
         except OSError as error:
             raise ValueError(
@@ -63,9 +65,13 @@ class Run:
 
         for name, array in parameters.items():
             if not np.isfinite(array).all():
-                raise ValueError(f"{name}: expected finite numbers to save, got NaN or infinity")
+                raise ValueError(
+                    f"{name}: expected finite numbers to save, got NaN or infinity"
+                )
         arrays = {f"parameters.{name}": array for name, array in parameters.items()}
-        arrays |= {f"optimizer.{name}": array for name, array in optimizer.state().items()}
+        arrays |= {
+            f"optimizer.{name}": array for name, array in optimizer.state().items()
+        }
         checkpoint = save(arrays, metadata={"steps": str(optimizer.steps)})
         write_atomically(self.folder / "checkpoint.safetensors", checkpoint)
 
@@ -85,15 +91,23 @@ class Run:
             raise ValueError(f"{path}: expected a checkpoint, found no file")
         try:
             with safe_open(path, framework="numpy") as checkpoint:
-                arrays = {name: checkpoint.get_tensor(name) for name in checkpoint.keys()}
+                arrays = {
+                    name: checkpoint.get_tensor(name) for name in checkpoint.keys()
+                }
                 steps = int(checkpoint.metadata()["steps"])
         except SafetensorError as error:
-            raise ValueError(f"{path}: expected a whole safetensors file, got: {error}") from None
+            raise ValueError(
+                f"{path}: expected a whole safetensors file, got: {error}"
+            ) from None
         targets = {f"parameters.{name}": array for name, array in parameters.items()}
         if optimizer is None:
-            arrays = {name: a for name, a in arrays.items() if name.startswith("parameters.")}
+            arrays = {
+                name: a for name, a in arrays.items() if name.startswith("parameters.")
+            }
         else:
-            targets |= {f"optimizer.{name}": array for name, array in optimizer.state().items()}
+            targets |= {
+                f"optimizer.{name}": array for name, array in optimizer.state().items()
+            }
         check_fit(path, arrays, targets)
         for name, target in targets.items():
             target[...] = arrays[name]
@@ -103,9 +117,14 @@ class Run:
 
 def check_fit(path, arrays, targets):
     """Raise ``ValueError`` unless the arrays of a file have the names and shapes of the targets."""
-    missing, extra = sorted(targets.keys() - arrays.keys()), sorted(arrays.keys() - targets.keys())
+    missing, extra = (
+        sorted(targets.keys() - arrays.keys()),
+        sorted(arrays.keys() - targets.keys()),
+    )
     if missing or extra:
-        raise ValueError(f"{path}: expected the model's arrays, missing {missing}, unknown {extra}")
+        raise ValueError(
+            f"{path}: expected the model's arrays, missing {missing}, unknown {extra}"
+        )
     for name, target in targets.items():
         if arrays[name].shape != target.shape:
             raise ValueError(

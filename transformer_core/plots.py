@@ -1,0 +1,133 @@
+"""The figures that more than one notebook draws, and the colours they share.
+
+A colour means the same thing in every figure, formula and table of the book.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+# Okabe and Ito's palette, told apart also by colour-blind readers.
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#D55E00",
+    "#CC79A7",
+    "#56B4E9",
+    "#6E6E6E",
+)
+SCALE_TERM, MEAN_TERM, VARIANCE_TERM = BLUE, ORANGE, GREEN  # of the LayerNorm gradient
+
+
+def use_style():
+    """Set type sizes and line widths for the book's figures."""
+    plt.rcParams.update(
+        {
+            "figure.figsize": (7, 3.6),
+            "figure.dpi": 110,
+            "figure.constrained_layout.use": True,
+            "font.size": 10,
+            "axes.prop_cycle": plt.cycler(
+                color=[BLUE, GREEN, ORANGE, RED, PURPLE, SKY]
+            ),
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "legend.frameon": False,
+            "lines.linewidth": 1.8,
+        }
+    )
+
+
+def gradient_errors(ax, errors):
+    """Draw the error of each gradient, one row an array, one colour a witness.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    errors : dict of str to dict of str to GradientError
+        Witness to array to error, as ``check_gradients`` returns it.
+
+    An error of exactly 0 is drawn at 1e-18.
+    """
+    for witness, of_arrays in errors.items():
+        rows = np.arange(len(of_arrays))
+        norms = [max(error.norm, 1e-18) for error in of_arrays.values()]
+        ax.plot(norms, rows, "o", label=witness)
+        ax.set_yticks(rows, of_arrays.keys())
+    ax.set_xscale("log")
+    ax.set_xlim(1e-19, 1)
+    ax.invert_yaxis()
+    ax.set_xlabel("relative error (norm)")
+    ax.legend(loc="lower right")
+
+
+def error_against_step(ax, steps, errors):
+    """Draw the error of difference quotients against the step, one line a method.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    steps : sequence of float
+    errors : dict of str to sequence of float
+        Method to its error at each step. An error of exactly 0 is drawn at 1e-18.
+    """
+    for (method, values), marker in zip(errors.items(), "osd^v", strict=False):
+        ax.loglog(
+            steps, np.maximum(values, 1e-18), marker=marker, markersize=4, label=method
+        )
+    ax.set_xlabel("step h")
+    ax.set_ylabel("relative error")
+    ax.legend()
+
+
+def matrix(ax, values, rows, columns, limit=None):
+    """Draw a matrix as a signed heat map with its numbers written in.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    values : ndarray (R, C)
+    rows, columns : sequence of str
+        Their labels.
+    limit : float, optional
+        The magnitude of the strongest colour. Default: the largest in ``values``.
+    """
+    limit = np.abs(values).max() if limit is None else limit
+    ax.imshow(values, cmap="RdBu_r", vmin=-limit, vmax=limit)
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.grid(False)
+    for (i, j), value in np.ndenumerate(values):
+        colour = "white" if abs(value) > 0.6 * limit else "black"
+        ax.text(
+            j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=9
+        )
+
+
+def training_curve(ax, curves, baselines):
+    """Draw losses against steps on a log scale, with the baselines as labelled lines.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    curves : dict of str to (steps, losses)
+    baselines : dict of str to float
+    """
+    for name, (steps, losses) in curves.items():
+        ax.semilogy(steps, losses, label=name)
+    for name, value in baselines.items():
+        ax.axhline(value, color=GREY, linestyle="--", linewidth=1)
+        ax.annotate(
+            f"{name}  {value:.2g}",
+            (1, value),
+            xycoords=("axes fraction", "data"),
+            ha="right",
+            va="bottom",
+            fontsize=8,
+            color=GREY,
+        )
+    ax.set_xlabel("step")
+    ax.set_ylabel("loss")
+    ax.legend()
