@@ -30,7 +30,7 @@ def check_shape(name, array, *shape):
     sizes = shape[1:] if free else shape
     actual = array.shape[max(array.ndim - len(sizes), 0) :] if free else array.shape
     if len(actual) != len(sizes) or any(
-        isinstance(size, int) and size != got
+        not isinstance(size, str) and size != got
         for size, got in zip(sizes, actual, strict=True)
     ):
         expected = ", ".join("..." if size is ... else str(size) for size in shape)
@@ -42,4 +42,16 @@ def check_positive_int(name, value):
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(
             f"{name}: expected a whole number of at least 1, got {value!r}"
+        )
+
+
+def check_ids(name, ids, vocabulary):
+    """Raise ``ValueError`` unless ``ids`` is a non-empty array of whole numbers below V."""
+    check_array(name, ids)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise ValueError(f"{name}: expected whole numbers, got {ids.dtype}")
+    outside = ids[(ids < 0) | (ids >= vocabulary)]
+    if outside.size:
+        raise ValueError(
+            f"{name}: expected ids from 0 to {vocabulary - 1}, got {outside[0]}"
         )

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_array
+from transformer_core.checks import check_array, check_shape
 
 
 def central_difference(f, x, h=1e-5, at=None):
@@ -172,12 +172,16 @@ def check_gradients(
     Raises
     ------
     ValueError
-        If the names differ, or as the witness does.
+        If the names or shapes differ, there are probes and no rng, or as the witness does.
     """
     if arrays.keys() != grads.keys():
         raise ValueError(
             f"grads: expected the names {sorted(arrays)}, got {sorted(grads)}"
         )
+    for name, array in arrays.items():
+        check_shape(f"gradient of {name}", grads[name], *array.shape)
+    if probes is not None and rng is None:
+        raise ValueError("rng: expected a generator to draw the probes, got None")
     scale = 1e-3 * max(np.linalg.norm(grad) for grad in grads.values())
     errors = {}
     for name, array in arrays.items():
@@ -196,7 +200,7 @@ def entry_by_entry(slope, x, at):
 
 
 def ratio(a, b):
-    return np.divide(a, b, out=np.zeros_like(a), where=np.asarray(b) != 0)
+    return np.divide(a, b, out=np.zeros(np.shape(a)), where=np.asarray(b) != 0)
 
 
 def real_scalar(value):

@@ -3,6 +3,8 @@
 A colour means the same thing in every figure, formula and table of the book.
 """
 
+from itertools import cycle
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -73,7 +75,7 @@ def error_against_step(ax, steps, errors):
     errors : dict of str to sequence of float
         Method to its error at each step. An error of exactly 0 is drawn at 1e-18.
     """
-    for (method, values), marker in zip(errors.items(), "osd^v", strict=False):
+    for (method, values), marker in zip(errors.items(), cycle("osd^v"), strict=False):
         ax.loglog(
             steps, np.maximum(values, 1e-18), marker=marker, markersize=4, label=method
         )

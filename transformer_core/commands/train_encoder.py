@@ -5,10 +5,11 @@ from itertools import repeat
 
 import numpy as np
 
+from transformer_core.checks import check_positive_int
 from transformer_core.data import Reconstruction, predict_zero
 from transformer_core.models import Encoder
 from transformer_core.ops import mean_squared_error
-from transformer_core.optim import Adam
+from transformer_core.optim import Adam, warmup_stable_decay
 from transformer_core.training import Run, train
 
 CHECKPOINT_EVERY = 50
@@ -38,22 +39,29 @@ def add_parser(models):
     parser.add_argument(
         "--epochs", type=int, default=500, help="steps on the training batch"
     )
-    parser.add_argument("--learning-rate", type=float, default=3e-3, help="of Adam")
+    parser.add_argument(
+        "--learning-rate", type=float, default=3e-3, help="of Adam, at its peak"
+    )
     parser.add_argument(
         "--seed", type=int, default=0, help="for data and initial parameters"
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on from the checkpoint in RUN, with the settings it was started with",
+        help="go on from the checkpoint in RUN; all settings are those it was started with",
     )
     parser.set_defaults(run=run)
 
 
 def run(options):
+    check_positive_int("epochs", options.epochs)
     run = Run(options.out)
     if options.resume:
-        settings = run.settings() | {"epochs": options.epochs}
+        settings = run.settings()
+        if not isinstance(settings, dict) or settings.get("model") != "encoder":
+            raise ValueError(
+                f"{run.folder}: expected a run of the encoder, got the settings {settings}"
+            )
     else:
         settings = {
             "model": "encoder",
@@ -66,10 +74,11 @@ def run(options):
     rng = np.random.default_rng(settings["seed"])
     task = Reconstruction(rng)
     batch = task.sample(32, rng)
-    unseen_inputs, unseen_targets = task.sample(UNSEEN_SEQUENCES, rng)
+    unseen = task.sample(UNSEEN_SEQUENCES, rng)
     encoder = Encoder(
         2, 64, 4, 256, norm=settings["norm"], final_norm=False, readout=True, rng=rng
     )
+    epochs = settings["epochs"]
     parameters = encoder.parameters()
     optimizer = Adam(parameters, settings["learning_rate"])
     history = []
@@ -80,7 +89,8 @@ def run(options):
         run.create(settings)
 
     def save_checkpoint(history):
-        if len(history) % CHECKPOINT_EVERY == 0 or len(history) == settings["epochs"]:
+        if len(history) % CHECKPOINT_EVERY == 0 or len(history) == epochs:
+            run.save_history(history)  # first, so that it never lags behind
             run.save_checkpoint(parameters, optimizer)
 
     try:
@@ -88,16 +98,22 @@ def run(options):
             encoder.loss_and_gradients,
             optimizer,
             repeat(batch),
-            settings["epochs"],
-            history,
-            save_checkpoint,
+            epochs,
+            schedule=lambda epoch: warmup_stable_decay(
+                epoch, epochs, settings["learning_rate"], decay=max(1, epochs // 5)
+            ),
+            history=history,
+            after_step=save_checkpoint,
         )
     finally:
         run.save_history(history)
 
-    outputs, _ = encoder.forward(unseen_inputs)
-    unseen, _ = mean_squared_error(outputs, unseen_targets)
-    print(f"MSE on the training batch  {history[-1]['loss']:.5f}")
-    print(f"MSE on unseen sequences    {unseen:.5f}")
-    print(f"MSE of predicting zero     {predict_zero(unseen_targets):.5f}")
+    def error(inputs, targets):
+        outputs, _ = encoder.forward(inputs)
+        loss, _ = mean_squared_error(outputs, targets)
+        return loss
+
+    print(f"MSE on the training batch  {error(*batch):.5f}")
+    print(f"MSE on unseen sequences    {error(*unseen):.5f}")
+    print(f"MSE of predicting zero     {predict_zero(unseen[1]):.5f}")
     print(f"saved in {run.folder}")

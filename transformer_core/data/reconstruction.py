@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int, check_shape
+from transformer_core.checks import check_array, check_positive_int, check_shape
 from transformer_core.ops.positions import sinusoidal_positions
 
 
@@ -54,6 +54,7 @@ class Reconstruction:
 
 def predict_zero(targets):
     """Return the mean squared error of the answer 0 everywhere."""
+    check_array("targets", targets)
     return float(np.mean(targets**2))
 
 
@@ -85,9 +86,16 @@ def layer_norm_floor(targets, gamma, beta):
     -------
     float
         In the units of the targets squared.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together, an array is empty, or D is 1.
     """
     check_shape("targets", targets, ..., "D")
     width = targets.shape[-1]
+    if width == 1:
+        raise ValueError("targets: expected a width of at least 2, got 1")
     check_shape("gamma", gamma, width)
     check_shape("beta", beta, width)
     rows, counts = np.unique(
@@ -101,13 +109,16 @@ def layer_norm_floor(targets, gamma, beta):
     curvature, axes = np.linalg.eigh(basis.T @ (gamma[:, np.newaxis] ** 2 * basis))
     b = residual * gamma @ basis @ axes
 
-    # |z(lambda)|^2 = sum b^2 / (curvature + lambda)^2 falls as lambda grows from -curvature[0].
-    low = np.full(len(rows), -curvature[0])
-    high = low + np.linalg.norm(b, axis=1) / np.sqrt(width)
+    # |z|^2 = sum b^2 / (excess + shift)^2 falls as shift = lambda + curvature[0] grows from 0.
+    excess = curvature - curvature[0]
+    # A row with b[0] = 0 has two minima, one on either side of axis 0: this takes one of them.
+    b[:, 0] += 1e-30
+    low = np.zeros(len(rows))
+    high = 1 + np.linalg.norm(b, axis=1) / np.sqrt(width)
     for _ in range(200):
         middle = (low + high) / 2
-        too_long = ((b / (curvature + middle[:, np.newaxis])) ** 2).sum(axis=1) > width
+        too_long = ((b / (excess + middle[:, np.newaxis])) ** 2).sum(axis=1) > width
         low, high = np.where(too_long, middle, low), np.where(too_long, high, middle)
-    x_hat = b / (curvature + high[:, np.newaxis]) @ axes.T @ basis.T
+    x_hat = b / (excess + high[:, np.newaxis]) @ axes.T @ basis.T
     errors = ((gamma * x_hat - residual) ** 2).mean(axis=1)
     return float(np.average(errors, weights=counts))

@@ -35,6 +35,8 @@ class Encoder(Layer):
     final_norm, readout : bool
     rng : numpy.random.Generator
     dtype : NumPy dtype
+    dropout : float
+        Rate, on the attention weights and on the output of every branch.
     """
 
     def __init__(
@@ -49,11 +51,12 @@ class Encoder(Layer):
         readout,
         rng,
         dtype=np.float32,
+        dropout=0.0,
     ):
         check_positive_int("layers", layers)
         self.width = width
         self.layers = [
-            EncoderLayer(width, heads, hidden_width, norm, rng, dtype)
+            EncoderLayer(width, heads, hidden_width, norm, rng, dtype, dropout)
             for _ in range(layers)
         ]
         self.sublayers = {f"layer_{i}": layer for i, layer in enumerate(self.layers)}
@@ -64,12 +67,15 @@ class Encoder(Layer):
         if readout:
             self.sublayers["readout"] = self.readout
 
-    def forward(self, x, keep=None):
-        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T)."""
+    def forward(self, x, keep=None, rng=None):
+        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T).
+
+        ``rng`` draws what is dropped in training; None: evaluation.
+        """
         check_shape("x", x, "B", "T", self.width)
         caches = []
         for layer in self.layers:
-            x, cache = layer.forward(x, keep)
+            x, cache = layer.forward(x, keep, rng)
             caches.append(cache)
         norm_cache = readout_cache = None
         if self.final_norm:
@@ -79,6 +85,7 @@ class Encoder(Layer):
         return x, EncoderCache(tuple(caches), norm_cache, readout_cache)
 
     def backward(self, dy, cache):
+        """Return dx (B, T, D) and the gradient of every parameter (eq:chain-backward)."""
         grads = {}
         if self.readout:
             dy, grads["readout"] = self.readout.backward(dy, cache.readout)
@@ -88,9 +95,9 @@ class Encoder(Layer):
             dy, grads[f"layer_{i}"] = self.layers[i].backward(dy, cache.layers[i])
         return dy, join(grads)
 
-    def loss_and_gradients(self, inputs, targets):
+    def loss_and_gradients(self, inputs, targets, keep=None, rng=None):
         """Return the mean squared error of the outputs and its gradient for every parameter."""
-        outputs, cache = self.forward(inputs)
+        outputs, cache = self.forward(inputs, keep, rng)
         loss, loss_cache = mean_squared_error(outputs, targets)
         _, grads = self.backward(mean_squared_error_backward(1, loss_cache), cache)
         return loss, grads

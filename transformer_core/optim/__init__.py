@@ -1,5 +1,9 @@
 """Optimisers: parameters and gradients in, better parameters out, in place."""
 
 from transformer_core.optim.adam import Adam
+from transformer_core.optim.adamw import AdamW
+from transformer_core.optim.clipping import clip_by_global_norm
+from transformer_core.optim.schedules import warmup_stable_decay
+from transformer_core.optim.sgd import SGD
 
-__all__ = ["Adam"]
+__all__ = ["SGD", "Adam", "AdamW", "clip_by_global_norm", "warmup_stable_decay"]

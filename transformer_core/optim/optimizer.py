@@ -1,6 +1,7 @@
 """What all optimisers share."""
 
 from transformer_core.checks import check_shape
+from transformer_core.names import summary
 
 
 class Optimizer:
@@ -37,12 +38,12 @@ class Optimizer:
             If a parameter has no gradient, a gradient no parameter, or a shape differs. Nothing
             is updated then.
         """
-        missing = sorted(self.parameters.keys() - grads.keys())
-        extra = sorted(grads.keys() - self.parameters.keys())
-        if missing or extra:
+        missing = self.parameters.keys() - grads.keys()
+        unknown = grads.keys() - self.parameters.keys()
+        if missing or unknown:
             raise ValueError(
                 "grads: expected one for each parameter, got none for "
-                f"{missing or 'no parameter'} and unknown names {extra or '(none)'}"
+                f"{summary(missing)}; without a parameter: {summary(unknown)}"
             )
         for name, parameter in self.parameters.items():
             check_shape(f"gradient of {name}", grads[name], *parameter.shape)

@@ -1,6 +1,7 @@
 """The training loop, and runs that survive on disk."""
 
+from transformer_core.training.accumulation import combine
 from transformer_core.training.loop import train
 from transformer_core.training.run import Run
 
-__all__ = ["Run", "train"]
+__all__ = ["Run", "combine", "train"]

@@ -3,7 +3,16 @@
 import numpy as np
 
 
-def train(loss_and_gradients, optimizer, batches, steps, history=None, after_step=None):
+def train(
+    loss_and_gradients,
+    optimizer,
+    batches,
+    steps,
+    *,
+    schedule=None,
+    history=None,
+    after_step=None,
+):
     """Step the optimiser along the gradients of one batch after another, with a progress bar.
 
     Parameters
@@ -16,6 +25,8 @@ def train(loss_and_gradients, optimizer, batches, steps, history=None, after_ste
         At least as many as there are steps to take.
     steps : int
         Train until the history is this long.
+    schedule : callable, optional
+        ``schedule(step)`` is the learning rate of the steps 1, 2, ... Default: the optimiser's.
     history : list of dict, optional
         Earlier records to go on from. One record ``{"step": ..., "loss": ...}`` a step is
         appended to it, so that it holds them also when training ends early. Default: empty.
@@ -36,22 +47,26 @@ def train(loss_and_gradients, optimizer, batches, steps, history=None, after_ste
     from tqdm import tqdm
 
     history = [] if history is None else history
+    first = len(history)
     batches = iter(batches)
-    with tqdm(total=steps, initial=len(history), unit="step") as progress:
+    with tqdm(total=steps, initial=first, unit="step") as progress:
         while len(history) < steps:
             step = len(history) + 1
             batch = next(batches, None)
             if batch is None:
-                raise ValueError(f"batches: expected {steps}, got {step - 1}")
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # the next line tells it better
-                loss, grads = loss_and_gradients(*batch)
-            if not np.isfinite(loss):
                 raise ValueError(
-                    f"loss at step {step}: expected a finite number, got {loss}"
+                    f"batches: expected {steps - first}, got {len(history) - first}"
                 )
-            optimizer.step(grads)
+            # A loss that is not finite tells it better than a warning.
+            with np.errstate(over="ignore", invalid="ignore"):
+                loss, grads = loss_and_gradients(*batch)
+                if not np.isfinite(loss):
+                    raise ValueError(
+                        f"loss at step {step}: expected a finite number, got {loss}"
+                    )
+                if schedule is not None:
+                    optimizer.learning_rate = schedule(step)
+                optimizer.step(grads)
             history.append({"step": step, "loss": float(loss)})
             if after_step is not None:
                 after_step(history)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_core.names import summary
+
 
 class Run:
     """A training run on disk.
@@ -94,7 +96,7 @@ class Run:
                 arrays = {
                     name: checkpoint.get_tensor(name) for name in checkpoint.keys()
                 }
-                steps = int(checkpoint.metadata()["steps"])
+                steps = (checkpoint.metadata() or {}).get("steps", "")
         except SafetensorError as error:
             raise ValueError(
                 f"{path}: expected a whole safetensors file, got: {error}"
@@ -108,22 +110,22 @@ class Run:
             targets |= {
                 f"optimizer.{name}": array for name, array in optimizer.state().items()
             }
+            if not steps.isdecimal():
+                raise ValueError(f"{path}: expected the number of steps, got {steps!r}")
         check_fit(path, arrays, targets)
         for name, target in targets.items():
             target[...] = arrays[name]
         if optimizer is not None:
-            optimizer.steps = steps
+            optimizer.steps = int(steps)
 
 
 def check_fit(path, arrays, targets):
     """Raise ``ValueError`` unless the arrays of a file have the names and shapes of the targets."""
-    missing, extra = (
-        sorted(targets.keys() - arrays.keys()),
-        sorted(arrays.keys() - targets.keys()),
-    )
-    if missing or extra:
+    missing, unknown = targets.keys() - arrays.keys(), arrays.keys() - targets.keys()
+    if missing or unknown:
         raise ValueError(
-            f"{path}: expected the model's arrays, missing {missing}, unknown {extra}"
+            f"{path}: expected the model's arrays, missing {summary(missing)}; "
+            f"unknown {summary(unknown)}"
         )
     for name, target in targets.items():
         if arrays[name].shape != target.shape:
@@ -152,7 +154,7 @@ def to_json(value):
 def read_json(path):
     try:
         return json.loads(path.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ValueError(f"{path}: expected the file of a run, found none") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}: expected whole JSON, got: {error}") from None

@@ -1,0 +1,50 @@
+"""AdamW: Adam with weight decay beside the gradient."""
+
+from transformer_core.optim.adam import Adam
+
+
+class AdamW(Adam):
+    r"""Shrink the weights, then take the step of Adam (eq:adamw).
+
+    .. math::
+        \theta_t = (1 - \eta \lambda) \, \theta_{t-1}
+            - \eta \, \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \varepsilon}
+
+    Parameters
+    ----------
+    parameters, learning_rate, beta1, beta2, eps
+        As for :class:`Adam`.
+    weight_decay : float
+        lambda, at least 0.
+    undecayed : tuple of str
+        Last parts of the dotted names of the parameters that keep their size. ``()`` decays all.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Source: Loshchilov & Hutter 2019.
+    """
+
+    def __init__(
+        self,
+        parameters,
+        learning_rate=1e-3,
+        beta1=0.9,
+        beta2=0.999,
+        eps=1e-8,
+        weight_decay=0.01,
+        undecayed=("bias", "gamma", "beta"),
+    ):
+        super().__init__(parameters, learning_rate, beta1, beta2, eps)
+        if not weight_decay >= 0:
+            raise ValueError(
+                f"weight_decay: expected a number of at least 0, got {weight_decay}"
+            )
+        self.weight_decay, self.undecayed = weight_decay, undecayed
+
+    def update(self, name, parameter, grad):
+        if name.split(".")[-1] not in self.undecayed:
+            parameter *= 1 - self.learning_rate * self.weight_decay
+        super().update(name, parameter, grad)

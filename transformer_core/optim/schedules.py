@@ -1,0 +1,41 @@
+"""How the learning rate changes from step to step."""
+
+from transformer_core.checks import check_positive_int
+
+
+def warmup_stable_decay(step, steps, peak, warmup=0, decay=0):
+    r"""Rise linearly to the peak, stay there, and fall linearly (eq:warmup-stable-decay).
+
+    .. math:: \eta_t = \eta_{\max} \min\Bigl(1, \frac{t}{T_{\text{warmup}}},
+              \frac{T + 1 - t}{T_{\text{decay}}}\Bigr), \qquad t = 1, \dots, T
+
+    A fraction with the denominator 0 is left out. No step has the rate 0.
+
+    Parameters
+    ----------
+    step, steps : int
+        t and T.
+    peak : float
+    warmup, decay : int
+        Steps of the rise and of the fall.
+
+    Returns
+    -------
+    float
+        The learning rate of this step.
+
+    Raises
+    ------
+    ValueError
+        If ``step`` is not one of 1 to ``steps``, or ``warmup`` or ``decay`` is negative.
+    """
+    check_positive_int("steps", steps)
+    if not 1 <= step <= steps:
+        raise ValueError(f"step: expected one of 1 to {steps}, got {step}")
+    if warmup < 0 or decay < 0:
+        raise ValueError(
+            f"warmup, decay: expected no negative number, got {warmup}, {decay}"
+        )
+    rise = step / warmup if warmup else 1
+    fall = (steps + 1 - step) / decay if decay else 1
+    return peak * min(1, rise, fall)
