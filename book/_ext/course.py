@@ -3,14 +3,16 @@
 import ast
 import hashlib
 import os
+import textwrap
 from pathlib import Path
 
 from docutils import nodes
+from ledger import listing_id
 from sphinx.util.docutils import SphinxDirective
 
 
 class Source(SphinxDirective):
-    """Show a function or class of the package as it is, without its docstring.
+    """Show a function, class or method of the package as it is, without its docstrings.
 
     ``{source} transformer_core/ops/softmax.py softmax_backward``
     """
@@ -21,41 +23,49 @@ class Source(SphinxDirective):
         path, name = self.arguments
         self.env.note_dependency(path)
         source = (Path(self.env.srcdir) / path).read_text(encoding="utf-8")
-        found = [
-            node
-            for node in ast.parse(source).body
-            if getattr(node, "name", None) == name
+        definition = ast.parse(source)
+        for part in name.split("."):
+            named = [
+                node for node in definition.body if getattr(node, "name", 0) == part
+            ]
+            if not named:
+                raise self.error(f"{path} has no {name}")
+            (definition,) = named
+        docstrings = [
+            node.body[0]
+            for node in ast.walk(definition)
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node)
         ]
-        if not found:
-            raise self.error(f"{path} has no {name}")
-        definition = found[0]
-        lines = source.splitlines()
-        docstring = definition.body[0] if ast.get_docstring(definition) else None
         shown = [
             line
-            for number, line in enumerate(lines, start=1)
+            for number, line in enumerate(source.splitlines(), start=1)
             if definition.lineno <= number <= definition.end_lineno
-            and not (docstring and docstring.lineno <= number <= docstring.end_lineno)
+            and not any(d.lineno <= number <= d.end_lineno for d in docstrings)
         ]
-        block = nodes.literal_block(
-            "\n".join(shown), "\n".join(shown), language="python"
-        )
-        caption = nodes.caption("", "", nodes.literal("", f"{path}"))
-        return [
-            nodes.container(
-                "",
-                caption,
-                block,
-                classes=["literal-block-wrapper"],
-                literal_block=True,
-            )
-        ]
+        code = textwrap.dedent("\n".join(shown))
+        caption = nodes.caption("", "", nodes.literal("", path))
+        block = nodes.literal_block(code, code, language="python")
+        container = nodes.container("", caption, block, literal_block=True)
+        container["classes"] = ["literal-block-wrapper"]
+        members = [f"{name}.{getattr(node, 'name', '')}" for node in definition.body]
+        container["ids"] = [listing_id(path, shown) for shown in (name, *members)]
+        for place in container["ids"]:
+            self.name_first_listing(place)
+        return [container]
+
+    def name_first_listing(self, place):
+        """Let the ledger link to a listing; of two of the same function, to the first."""
+        domain = self.env.domains["std"]
+        if place not in domain.anonlabels:
+            domain.note_hyperlink_target(place, self.env.docname, place)
 
 
 def setup(app):
     app.add_directive("source", Source)
     app.connect("config-inited", key_the_notebook_cache)
     app.connect("config-inited", link_the_repository)
+    app.connect("config-inited", leave_thebe_out)
     return {"parallel_read_safe": True}
 
 
@@ -94,3 +104,16 @@ def link_the_repository(app, config):
             "colab_url": "https://colab.research.google.com",
         },
     }
+
+
+def leave_thebe_out(app, config):
+    """Take out the live cells that Jupyter Book puts on every page, and this book does not use.
+
+    Their script is declared twice, which is an error in the console of each page.
+    """
+    for listeners in app.events.listeners.values():
+        for listener in list(listeners):
+            if listener.handler.__module__ == "sphinx_thebe":
+                app.disconnect(listener.id)
+    files = app.registry.css_files
+    files[:] = [file for file in files if file[0] != "sphinx-thebe.css"]

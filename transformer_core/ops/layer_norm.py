@@ -66,7 +66,10 @@ def layer_norm_backward(dy, cache):
         \bar{\gamma} = \sum_n \bar{y}_n \odot \hat{x}_n, \qquad
         \bar{\beta} = \sum_n \bar{y}_n
 
-    The means run over the D entries of a position, the sums over all positions n.
+    The means run over the D entries of a position, the sums over all positions n
+    (eq:layer-norm-backward-parameters). The bracket joins the scale, mean and variance terms of
+    the gradient (eq:layer-norm-backward-terms), the last two of which come from the gradients of
+    the mean and the variance (eq:layer-norm-backward-moments).
 
     Parameters
     ----------
