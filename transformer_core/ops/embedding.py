@@ -1,0 +1,133 @@
+"""Embeddings: the look-up of rows, and the read-out that shares its table."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.checks import check_ids, check_shape
+from transformer_core.ops.linear import linear, linear_backward
+
+
+class EmbeddingCache(NamedTuple):
+    ids: np.ndarray
+    table: np.ndarray
+
+
+def embedding(ids, table):
+    r"""Look up one row of the table for each id (eq:embedding).
+
+    .. math:: x_n = \mathbf{E}_{v_n}
+
+    Parameters
+    ----------
+    ids : ndarray of int (...)
+        From 0 to V - 1.
+    table : ndarray (V, D)
+
+    Returns
+    -------
+    rows : ndarray (..., D)
+    cache : EmbeddingCache
+
+    Raises
+    ------
+    ValueError
+        If an array is empty, ``table`` has not two axes, or ``ids`` are not whole numbers from 0
+        to V - 1. NumPy would read the id -1 as the last row.
+
+    Source: seed 003, section 1.2; seed 004, section 2.1.
+    """
+    check_shape("table", table, "V", "D")
+    check_ids("ids", ids, len(table))
+    return table[ids], EmbeddingCache(ids, table)
+
+
+def embedding_backward(drows, cache):
+    r"""Backward pass of :func:`embedding` (eq:embedding-backward).
+
+    .. math:: \bar{\mathbf{E}}_v = \sum_{n : v_n = v} \bar{x}_n
+
+    A row that was not looked up gets 0. The ids have no gradient.
+
+    Parameters
+    ----------
+    drows : ndarray (..., D)
+        Cotangent of ``rows``.
+    cache : EmbeddingCache
+
+    Returns
+    -------
+    dtable : ndarray (V, D)
+
+    Raises
+    ------
+    ValueError
+        If ``drows`` has not the shape of ``rows``.
+    """
+    ids, table = cache
+    check_shape("drows", drows, *ids.shape, table.shape[1])
+    dtable = np.zeros(table.shape, drows.dtype)
+    np.add.at(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids
+    return dtable
+
+
+def tied_readout(h, table, bias):
+    r"""Score every word by its row of the embedding table (eq:tied-readout).
+
+    .. math:: z = h \mathbf{E}^\top + b
+
+    Parameters
+    ----------
+    h : ndarray (..., D)
+    table : ndarray (V, D)
+        The table of :func:`embedding`.
+    bias : ndarray (V,)
+
+    Returns
+    -------
+    logits : ndarray (..., V)
+    cache : LinearCache
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together or an array is empty.
+
+    Source: seed 003, section 1.3 (readout); Press & Wolf 2017.
+    """
+    check_shape("table", table, "V", "D")
+    check_shape("h", h, ..., table.shape[1])
+    return linear(h, table.T, bias)
+
+
+def tied_readout_backward(dlogits, cache):
+    r"""Backward pass of :func:`tied_readout` (eq:tied-readout-backward).
+
+    .. math::
+        \bar{h} = \bar{z} \mathbf{E}, \qquad
+        \bar{\mathbf{E}} = \sum_n \bar{z}_n^\top h_n, \qquad
+        \bar{b} = \sum_n \bar{z}_n
+
+    The table is looked up as well: add ``dtable`` to the one of :func:`embedding_backward`
+    (eq:tied-embedding-backward).
+
+    Parameters
+    ----------
+    dlogits : ndarray (..., V)
+        Cotangent of ``logits``.
+    cache : LinearCache
+
+    Returns
+    -------
+    dh : ndarray (..., D)
+    dtable : ndarray (V, D)
+    dbias : ndarray (V,)
+
+    Raises
+    ------
+    ValueError
+        If ``dlogits`` has not the shape of ``logits``.
+    """
+    check_shape("dlogits", dlogits, *cache.x.shape[:-1], cache.weight.shape[1])
+    dh, dweight, dbias = linear_backward(dlogits, cache)
+    return dh, dweight.T, dbias
