@@ -1,0 +1,272 @@
+"""The built book, opened from its folder in a headless browser without a network.
+
+``CHROMIUM`` names the browser. Unset, a browser on the path is taken; empty, or where there is
+none, Playwright's own.
+"""
+
+import os
+import re
+import shutil
+
+import pytest
+from sphinx_external_toc.parsing import parse_toc_yaml
+from texts import ROOT, prose, read
+
+HTML = ROOT / "_build" / "html"
+if not (HTML / "index.html").exists():
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no Playwright: run make browse"
+)
+
+PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))
+PHONE, LAPTOP = 390, 1280
+every_width = pytest.mark.parametrize("width", [PHONE, LAPTOP])
+
+
+def url(page):
+    return (HTML / f"{page}.html").as_uri()
+
+
+def chromium():
+    found = map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])
+    return os.environ.get("CHROMIUM", next(filter(None, found), None)) or None
+
+
+@pytest.fixture(scope="session")
+def browser():
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with playwright.sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox"] if root else []
+        )
+        yield browser
+        browser.close()
+
+
+class View:
+    """A page of the book in a tab, once its mathematics and its fonts are there."""
+
+    def __init__(self, browser, page):
+        self.page, self.requests, self.failures, self.errors = page, [], [], []
+        self.context = browser.new_context(offline=True)
+        self.tab = self.context.new_page()
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.on("requestfailed", lambda request: self.failures.append(request.url))
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on("console", self.listen)
+        self.resize(LAPTOP)
+        self.tab.goto(url(page))
+        self.tab.evaluate("async () => { await window.MathJax?.startup?.promise }")
+        self.tab.evaluate("async () => { await document.fonts.ready }")
+
+    def listen(self, message):
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def resize(self, width):
+        self.tab.set_viewport_size({"width": width, "height": 900})
+        self.tab.evaluate(AT_REST)
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def view(browser, request):
+    """A page that a test reads and does not change, its folds open."""
+    view = View(browser, request.param)
+    view.tab.evaluate(UNFOLD)
+    yield view
+    view.context.close()
+
+
+@pytest.fixture(params=PAGES)
+def tab(browser, request):
+    """A page that a test works with."""
+    view = View(browser, request.param)
+    yield view.tab
+    view.context.close()
+
+
+@pytest.fixture
+def front(browser):
+    view = View(browser, PAGES[0])
+    yield view.tab
+    view.context.close()
+
+
+AT_REST = """async () => {
+    await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
+}"""
+UNFOLD = """() => {
+    document.querySelectorAll("details").forEach((fold) => { fold.open = true });
+    document.querySelectorAll(".toggle-hidden .toggle-button").forEach((button) => button.click());
+}"""
+
+
+def has_mathematics(page):
+    """Whether the source of a page has a dollar sign outside its code."""
+    pages = [ROOT / f"{page}.md", ROOT / f"{page}.ipynb"]
+    source = next(path for path in pages if path.exists())
+    return "$" in re.sub(r"`[^`]*`", "", prose(source))
+
+
+def test_a_page_asks_for_nothing_from_outside(view):
+    outside = [url for url in view.requests if not url.startswith(("file:", "data:"))]
+    assert outside == []
+    assert view.failures == []
+
+
+def test_the_console_shows_no_error(view):
+    assert view.errors == []
+
+
+def test_mathematics_is_typeset(view):
+    assert (view.tab.locator(".math").count() > 0) == has_mathematics(view.page)
+    assert view.tab.locator(".math:not(:has(mjx-container))").count() == 0
+    assert view.tab.locator("mjx-merror").count() == 0
+    assert "???" not in view.tab.locator("article").inner_text()
+
+
+def test_every_image_has_an_alternative_text(view):
+    texts = view.tab.locator("img").evaluate_all("images => images.map(i => i.alt)")
+    assert all(texts)
+    assert not any(re.search(r"\.(png|svg|jpe?g|gif)$", text) for text in texts)
+
+
+@every_width
+def test_the_page_does_not_scroll_sideways(view, width):
+    view.resize(width)
+    assert view.tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@every_width
+def test_no_text_is_cut_off(view, width):
+    """Text and formulas lie inside the window, or in a box that scrolls to them."""
+    view.resize(width)
+    assert view.tab.evaluate(CUT_OFF) == []
+
+
+CUT_OFF = """() => {
+    const cutOff = (rectangle, element) => {
+        const overflow = () => getComputedStyle(element).overflowX;
+        while (element !== document.body && overflow() === "visible")
+            element = element.parentElement;
+        if (element === document.body)
+            return rectangle.left < 0 || rectangle.right > innerWidth + 1;
+        const box = element.getBoundingClientRect();
+        return rectangle.left < box.left - 1
+            || rectangle.top < box.top - 1
+            || rectangle.bottom > box.bottom + 1
+            || rectangle.right > box.right + 1 && overflow() === "hidden";
+    };
+    const seen = (element) => !element.closest("mjx-assistive-mml")
+        && element.checkVisibility({opacityProperty: true, visibilityProperty: true});
+    const article = document.querySelector("article");
+    const found = [];
+    const nodes = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+    while (nodes.nextNode()) {
+        const node = nodes.currentNode;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        if (node.data.trim() && seen(node.parentElement)
+                && [...range.getClientRects()].some((line) => cutOff(line, node.parentElement)))
+            found.push(node.data);
+    }
+    for (const formula of article.querySelectorAll("mjx-math"))
+        if (seen(formula) && cutOff(formula.getBoundingClientRect(), formula.parentElement))
+            found.push(formula.closest(".math").textContent);
+    return found;
+}"""
+
+
+@every_width
+def test_a_formula_that_fits_does_not_scroll(view, width):
+    view.resize(width)
+    slack = 4  # a bar may stand out over its letter
+    scrolling = view.tab.locator("article").evaluate(
+        """(article, slack) => [...article.querySelectorAll(".math, mjx-container")]
+            .filter((box) => getComputedStyle(box).overflowX === "auto"
+                && box.scrollWidth > box.clientWidth + slack
+                && box.querySelector("mjx-math").offsetWidth <= box.clientWidth)
+            .map((box) => box.textContent)""",
+        slack,
+    )
+    assert scrolling == []
+
+
+def test_headings_descend_from_one_title(view):
+    levels = view.tab.locator("article").evaluate(
+        "article => [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')]"
+        ".map(heading => Number(heading.tagName[1]))"
+    )
+    assert levels[0] == 1 and levels.count(1) == 1
+    steps = zip(levels, levels[1:], strict=False)
+    assert all(lower <= higher + 1 for higher, lower in steps), levels
+
+
+def test_links_lead_to_pages_and_places_of_the_book(view):
+    links = view.tab.locator("article a[href]").evaluate_all(
+        "all => all.map(a => a.href)"
+    )
+    for link in links:
+        if link.startswith("file:"):
+            target, _, place = link.partition("#")
+            path = HTML / target.removeprefix(HTML.as_uri() + "/")
+            assert path.exists(), link
+            assert not place or f'id="{place}"' in read(path), link
+
+
+def test_folded_answers_open_on_a_click(tab):
+    for fold in tab.locator("article details").all():
+        inside = fold.locator(":scope > :not(summary)").first
+        assert not inside.is_visible()
+        fold.locator("summary").first.click()
+        assert inside.is_visible()
+    for fold in tab.locator("article .admonition.dropdown").all():
+        inside = fold.locator(":scope > :not(.admonition-title, button)").first
+        assert not inside.is_visible()
+        fold.locator(".admonition-title").first.click()
+        assert inside.is_visible()
+
+
+def test_a_button_copies_the_code(tab):
+    blocks = tab.locator("article .highlight > pre")
+    buttons = tab.locator("article .highlight > button.copybtn")
+    assert buttons.count() == blocks.count()
+    for button, block in zip(buttons.all(), blocks.all(), strict=True):
+        target = button.get_attribute("data-clipboard-target")
+        assert target == "#" + block.get_attribute("id")
+    visible = buttons.locator("visible=true")
+    if visible.count() == 0:
+        return
+    code = visible.first.locator("xpath=../pre").text_content()
+    visible.first.click()
+    tab.evaluate("document.body.append(document.createElement('textarea'))")
+    field = tab.locator("body > textarea")
+    field.focus()
+    tab.keyboard.press("ControlOrMeta+V")
+    assert field.input_value().strip() == code.strip()
+
+
+def test_the_index_opens_the_front_page(front):
+    front.goto(url("index"))
+    front.wait_for_url(url(PAGES[0]))
+
+
+def test_search_finds_softmax(front):
+    front.get_by_role("button", name="Search").locator("visible=true").first.click()
+    front.locator("#pst-search-dialog input[type=search]").fill("softmax")
+    front.keyboard.press("Enter")
+    results = front.locator("#search-results li a")
+    results.first.wait_for()
+    found = results.evaluate_all("all => all.map(a => a.href)")
+    assert any("_softmax.html" in link for link in found)
+
+
+def test_the_button_for_dark_mode_switches(front):
+    modes, grounds = set(), set()
+    for _ in ("auto", "light", "dark"):
+        front.locator(".theme-switch-button").locator("visible=true").first.click()
+        modes.add(front.evaluate("document.documentElement.dataset.theme"))
+        grounds.add(front.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert modes == {"light", "dark"}
+    assert len(grounds) == 2

@@ -1,0 +1,298 @@
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from texts import ROOT
+
+from transformer_core.__main__ import main
+from transformer_core.commands import train_encoder
+from transformer_core.data import Reconstruction
+from transformer_core.models import Encoder
+from transformer_core.training import Run
+
+OPTIONS = ["--out", "--norm", "--epochs", "--learning-rate", "--seed", "--resume"]
+
+
+def train(folder, *options):
+    return main(["train", "encoder", "--out", str(folder), *options])
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module", params=["pre", "post"])
+def finished(request, tmp_path_factory):
+    """A run of all its 500 epochs, and the three errors that it printed."""
+    folder = tmp_path_factory.mktemp("runs") / request.param
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        status = train(folder, "--norm", request.param)
+    figures = re.findall(r"^MSE .* (\d\.\d{5})$", printed.getvalue(), re.MULTILINE)
+    return SimpleNamespace(
+        norm=request.param,
+        folder=folder,
+        status=status,
+        printed=printed.getvalue(),
+        figures=[float(figure) for figure in figures],
+    )
+
+
+def test_the_encoder_learns_the_task(finished):
+    on_training, on_unseen, _ = finished.figures
+    assert finished.status == 0
+    assert on_training <= 0.0005
+    assert on_unseen <= 0.0043
+
+
+def test_a_finished_run_is_on_disk(finished):
+    assert finished.printed.endswith(f"saved in {finished.folder}\n")
+    run = Run(finished.folder)
+    assert run.settings() == {
+        "model": "encoder",
+        "norm": finished.norm,
+        "epochs": 500,
+        "learning_rate": 3e-3,
+        "seed": 0,
+    }
+    assert [record["step"] for record in run.history()] == list(range(1, 501))
+    assert run.history()[-1]["loss"] < 1e-3 * run.history()[0]["loss"]
+
+
+def test_the_printed_errors_are_those_of_the_checkpoint(finished):
+    rng = np.random.default_rng(0)
+    task = Reconstruction(rng)
+    samples = [task.sample(sequences, rng) for sequences in (32, 256)]
+    encoder = Encoder(
+        2, 64, 4, 256, norm=finished.norm, final_norm=False, readout=True, rng=rng
+    )
+    Run(finished.folder).load_checkpoint(encoder.parameters())
+    errors = [
+        ((encoder.forward(inputs)[0] - targets) ** 2).mean()
+        for inputs, targets in samples
+    ]
+    errors.append((samples[1][1] ** 2).mean())
+    assert finished.figures == pytest.approx(errors, abs=6e-6)
+
+
+def test_a_finished_run_resumed_prints_the_same_and_changes_nothing(finished, capsys):
+    before = files(finished.folder)
+    assert train(finished.folder, "--resume") == 0
+    assert capsys.readouterr().out == finished.printed
+    assert files(finished.folder) == before
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """A checkpoint every 5 epochs."""
+    monkeypatch.setattr(train_encoder, "CHECKPOINT_EVERY", 5)
+
+
+@pytest.fixture
+def uninterrupted(tmp_path, often):
+    folder = tmp_path / "uninterrupted"
+    assert train(folder, "--epochs", "12") == 0
+    return folder
+
+
+@pytest.mark.parametrize("stop", [5, 8, 11])
+def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
+    tmp_path, uninterrupted, monkeypatch, capsys, stop
+):
+    folder = tmp_path / "interrupted"
+    forward = Encoder.loss_and_gradients
+    calls = []
+
+    def interrupted(*arguments):
+        if len(calls) == stop:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return forward(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "loss_and_gradients", interrupted)
+        assert train(folder, "--epochs", "12") == 130
+    assert "stopped; the last checkpoint stands" in capsys.readouterr().err
+    assert len(Run(folder).history()) == stop
+
+    assert train(folder, "--resume") == 0
+    assert files(folder) == files(uninterrupted)
+
+
+@pytest.mark.parametrize("saved", [1, 2])
+def test_a_killed_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
+    tmp_path, uninterrupted, monkeypatch, saved
+):
+    copy = tmp_path / "copy"
+    save_checkpoint = Run.save_checkpoint
+    calls = []
+
+    def save_and_copy(run, *arguments):
+        save_checkpoint(run, *arguments)
+        calls.append(1)
+        if len(calls) == saved:  # what a power cut would leave
+            shutil.copytree(run.folder, copy)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save_checkpoint", save_and_copy)
+        train(tmp_path / "killed", "--epochs", "12")
+    assert len(Run(copy).history()) == 5 * saved
+
+    assert train(copy, "--resume") == 0
+    assert files(copy) == files(uninterrupted)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_another(tmp_path):
+    for folder, seed in (("a", "3"), ("b", "3"), ("c", "4")):
+        assert train(tmp_path / folder, "--epochs", "2", "--seed", seed) == 0
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert Run(tmp_path / "a").history() != Run(tmp_path / "c").history()
+
+
+@pytest.mark.parametrize("learning_rate", ["1e30", "1e300"])
+def test_a_loss_that_is_not_finite_leaves_a_readable_run(
+    tmp_path, capsys, learning_rate
+):
+    folder = tmp_path / "run"
+    assert train(folder, "--epochs", "9", "--learning-rate", learning_rate) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(
+        r"error: loss at step \d: expected a finite number, got (nan|inf)\n", error
+    )
+    step = int(re.search(r"step (\d)", error)[1])
+    assert Run(folder).settings()["learning_rate"] == float(learning_rate)
+    assert len(Run(folder).history()) == step - 1 >= 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--epochs", "0"], "epochs: expected a whole number of at least 1, got 0"),
+        (["--epochs", "-3"], "epochs: expected a whole number of at least 1, got -3"),
+        (
+            ["--learning-rate", "0"],
+            "learning_rate: expected a positive number, got 0.0",
+        ),
+        (["--learning-rate", "nan"], "learning_rate: expected a .* number, got nan"),
+        (["--seed", "-1"], "expected non-negative integer"),
+        (["--resume"], "settings.json: expected the file of a run, found none"),
+    ],
+)
+def test_bad_options_are_one_line_and_leave_no_folder(
+    tmp_path, capsys, options, message
+):
+    assert train(tmp_path / "run", *options) == 2
+    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({"notes.txt": "mine"}, "expected a new or empty folder, got one in use"),
+        ({"settings.json": "{}"}, "expected a new or empty folder, got one in use"),
+    ],
+)
+def test_a_folder_in_use_is_one_line_and_stays_as_it_is(
+    tmp_path, capsys, content, message
+):
+    for name, text in content.items():
+        (tmp_path / name).write_text(text)
+    assert train(tmp_path) == 2
+    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    assert files(tmp_path) == {name: text.encode() for name, text in content.items()}
+
+
+@pytest.mark.parametrize("options", [[], ["--resume"]])
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, capsys, options):
+    (tmp_path / "run").write_text("mine")
+    assert train(tmp_path / "run", *options) == 2
+    assert re.fullmatch("error: .*run.*: expected .*\n", capsys.readouterr().err)
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+def cut_checkpoint(folder):
+    path = folder / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def remove_checkpoint(folder):
+    (folder / "checkpoint.safetensors").unlink()
+
+
+def cut_settings(folder):
+    path = folder / "settings.json"
+    path.write_text(path.read_text()[:-3])
+
+
+def change_model(folder):
+    settings = json.loads((folder / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps(settings | {"model": "bert"}))
+
+
+def list_settings(folder):
+    (folder / "settings.json").write_text("[]")
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (cut_checkpoint, "expected a whole safetensors file, got: .*"),
+        (remove_checkpoint, "expected a checkpoint, found no file"),
+        (cut_settings, "expected whole JSON, got: .*"),
+        (change_model, "expected a run of the encoder, got the settings .*bert.*"),
+        (list_settings, r"expected a run of the encoder, got the settings \[\]"),
+    ],
+)
+def test_a_damaged_run_is_one_line_and_is_not_resumed(
+    tmp_path, capsys, damage, message
+):
+    folder = tmp_path / "run"
+    assert train(folder, "--epochs", "1") == 0
+    damage(folder)
+    before = files(folder)
+    capsys.readouterr()
+    assert train(folder, "--resume") == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch(f"error: .*{message}\n", captured.err)
+    assert captured.out == ""
+    assert files(folder) == before
+
+
+def test_help_names_every_option(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", "encoder", "--help"])
+    assert exit_.value.code == 0
+    text = capsys.readouterr().out
+    assert all(option in text for option in OPTIONS)
+    assert set(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)) == set(OPTIONS)
+
+
+@pytest.mark.parametrize("arguments", [[], ["train"], ["train", "encoder"]])
+def test_a_command_that_is_not_complete_is_explained(capsys, arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("usage: python -m transformer_core")
+    assert "the following arguments are required" in error
+
+
+def test_it_runs_from_a_shell(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-m", "transformer_core", "train", "encoder"]
+        + ["--out", str(tmp_path), "--resume"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert re.fullmatch("error: .*settings.json: expected .*\n", result.stderr)

@@ -1,0 +1,45 @@
+"""What pytest sets up for every test."""
+
+import os
+
+os.environ["TQDM_DISABLE"] = "1"  # before tqdm is imported
+os.environ["MPLBACKEND"] = "Agg"  # before Matplotlib is imported
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import settings
+from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Proof
+
+# The same examples on every run and every machine.
+settings.register_profile(
+    "course", deadline=None, derandomize=True, max_examples=30, database=None
+)
+settings.load_profile("course")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(params=[CENTRAL_DIFFERENCES, COMPLEX_STEP], ids=lambda w: w.name)
+def prove(request, rng, record_property):
+    """Prove gradients by both witnesses, and record the errors found."""
+    return Proof(request.param, rng, record_property)
+
+
+@pytest.fixture
+def symbolic(monkeypatch):
+    """Let NumPy take roots and exponentials of SymPy expressions."""
+    monkeypatch.setattr(sympy.Expr, "sqrt", lambda a: sympy.sqrt(a), raising=False)
+    monkeypatch.setattr(sympy.Expr, "exp", lambda a: sympy.exp(a), raising=False)
+
+
+def pytest_collection_modifyitems(items):
+    """Say in the report what a test proves, and how: the book's ledger reads it there."""
+    for item in items:
+        for marker in item.iter_markers("equation"):
+            item.user_properties.append(("equation", marker.args[0]))
+        if "exact" in item.name or "symbolic" in item.fixturenames:
+            item.user_properties += [("witness", "sympy"), ("error", 0)]

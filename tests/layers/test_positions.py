@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from cases import LAYERS
+from hypothesis import given
+from witnesses import assert_exact, generators, sizes, symbols
+
+from transformer_core.layers import LearnedPositions
+
+
+@pytest.mark.equation("eq:learned-positions-backward")
+def test_gradients_agree_with_the_witnesses(prove):
+    prove.layer(LAYERS["LearnedPositions"])
+
+
+@pytest.mark.equation("eq:learned-positions-backward")
+def test_gradients_are_exact(rng, symbolic):
+    layer = LearnedPositions(3, 2, rng, dtype=object)
+    layer.table[...] = symbols("p", 3, 2)
+    x, dy = symbols("x", 2, 2, 2), symbols("d", 2, 2, 2)
+    y, cache = layer.forward(x)
+    dx, grads = layer.backward(dy, cache)
+    assert_exact((y * dy).sum(), [x, layer.table], [dx, grads["table"]])
+
+
+@pytest.mark.equation("eq:learned-positions")
+@given(generators, sizes, sizes, sizes)
+def test_each_position_gets_its_row(rng, batch, length, width):
+    layer = LearnedPositions(5, width, rng, dtype=np.float64)
+    x = rng.normal(size=(batch, length, width))
+    y, _ = layer.forward(x)
+    for b, t in np.ndindex(batch, length):
+        assert np.array_equal(y[b, t], x[b, t] + layer.table[t])
+
+
+@given(generators, sizes, sizes)
+def test_rows_beyond_the_sequence_get_no_gradient(rng, batch, length):
+    layer = LearnedPositions(6, 3, rng, dtype=np.float64)
+    dy = rng.normal(size=(batch, length, 3))
+    _, cache = layer.forward(rng.normal(size=(batch, length, 3)))
+    dx, grads = layer.backward(dy, cache)
+    assert np.array_equal(dx, dy)
+    assert np.allclose(grads["table"][:length], sum(dy), atol=1e-14)
+    assert (grads["table"][length:] == 0).all()
+
+
+def test_the_table_starts_with_the_standard_deviation(rng):
+    assert np.isclose(LearnedPositions(500, 40, rng).table.std(), 0.02, rtol=0.02)
+    table = LearnedPositions(500, 40, rng, std=0.5).table
+    assert np.isclose(table.std(), 0.5, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (np.ones((2, 8, 4)), "x: expected at most 7 positions, got 8"),
+        (np.ones((2, 5, 3)), r"x: expected shape \(B, T, 4\), got \(2, 5, 3\)"),
+        (np.ones((5, 4)), r"x: expected shape \(B, T, 4\), got \(5, 4\)"),
+        (np.ones((0, 5, 4)), "x: expected at least one element"),
+    ],
+)
+def test_bad_input_is_named(rng, x, message):
+    with pytest.raises(ValueError, match=message):
+        LearnedPositions(7, 4, rng).forward(x)
+
+
+def test_a_cotangent_of_another_shape_is_named(rng):
+    layer = LearnedPositions(7, 4, rng)
+    _, cache = layer.forward(np.ones((2, 5, 4), np.float32))
+    with pytest.raises(ValueError, match=r"dy: .* \(B, 5, 4\), got \(2, 3, 4\)"):
+        layer.backward(np.ones((2, 3, 4), np.float32), cache)
+
+
+@pytest.mark.parametrize(
+    "length, width, message",
+    [(0, 4, "length: expected a whole number"), (7, 0, "width: expected a whole num")],
+)
+def test_bad_sizes_are_named(rng, length, width, message):
+    with pytest.raises(ValueError, match=message):
+        LearnedPositions(length, width, rng)

@@ -1,0 +1,193 @@
+import importlib
+
+import numpy as np
+import pytest
+import sympy
+from cases import MASKS, OPS
+from hypothesis import given
+from witnesses import assert_exact, causal, generators, sizes, symbols
+
+from transformer_core.ops import attention, attention_backward, softmax_backward
+from transformer_core.ops.attention import AttentionCache
+from transformer_core.ops.softmax import SoftmaxCache
+
+
+def draw(rng, batch, heads, queries, keys, width):
+    """Draw query, key, value and a cotangent of the output."""
+    value_width = width + 1
+    shapes = (
+        (queries, width),
+        (keys, width),
+        (keys, value_width),
+        (queries, value_width),
+    )
+    return [rng.normal(size=(batch, heads, *shape)) for shape in shapes]
+
+
+@pytest.mark.equation("eq:attention-backward")
+@pytest.mark.parametrize("mask", MASKS)
+def test_gradients_agree_with_the_witnesses(prove, mask):
+    prove.op(OPS[f"attention, {mask}"])
+
+
+@pytest.mark.equation("eq:attention-backward")
+def test_gradients_are_exact(symbolic, monkeypatch):
+    module = importlib.import_module("transformer_core.ops.attention")
+    monkeypatch.setattr(module, "sqrt", sympy.sqrt)
+    query, key, value = symbols("q", 2, 2), symbols("k", 2, 2), symbols("v", 2, 1)
+    doutput = symbols("d", 2, 1)
+    exponentials = np.exp(query @ key.T / sympy.sqrt(2))
+    weights = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    gradients = attention_backward(doutput, AttentionCache(query, key, value, weights))
+    loss = (weights @ value * doutput).sum()
+    assert_exact(loss, [query, key, value], gradients)
+
+
+@pytest.mark.equation("eq:attention-backward-scores")
+def test_the_step_through_the_softmax_is_exact(symbolic):
+    scores, dweights = symbols("s", 2, 2), symbols("d", 2, 2)
+    weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    dscores = softmax_backward(dweights, SoftmaxCache(weights))
+    assert_exact((weights * dweights).sum(), [scores], [dscores])
+
+
+@pytest.mark.equation("eq:attention-backward-value")
+@pytest.mark.equation("eq:attention-backward-weights")
+@pytest.mark.equation("eq:attention-backward-query")
+@pytest.mark.equation("eq:attention-backward-key")
+def test_the_steps_before_and_after_the_softmax_are_exact(symbolic, monkeypatch):
+    module = importlib.import_module("transformer_core.ops.attention")
+    monkeypatch.setattr(module, "sqrt", sympy.sqrt)
+    query, key, value = symbols("q", 2, 2), symbols("k", 3, 2), symbols("v", 3, 2)
+    weights, doutput = symbols("a", 2, 3), symbols("d", 2, 2)
+    dquery, dkey, dvalue = attention_backward(
+        doutput, AttentionCache(query, key, value, weights)
+    )
+    loss = (weights @ value * doutput).sum()
+    assert_exact(loss, [value], [dvalue])
+    dweights = np.vectorize(lambda weight: sympy.diff(loss, weight))(weights)
+    dscores = softmax_backward(dweights, SoftmaxCache(weights))
+    loss = (query @ key.T / sympy.sqrt(2) * dscores).sum()
+    assert_exact(loss, [query, key], [dquery, dkey])
+
+
+@pytest.mark.equation("eq:attention")
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_each_output_is_an_average_of_the_values(
+    rng, batch, heads, queries, keys, width
+):
+    query, key, value, _ = draw(rng, batch, heads, queries, keys, width)
+    output, cache = attention(query, key, value)
+    for at in np.ndindex(batch, heads, queries):
+        scores = [query[at] @ k / width**0.5 for k in key[at[:2]]]
+        weights = np.exp(scores) / np.exp(scores).sum()
+        assert np.allclose(cache.weights[at], weights, rtol=1e-12)
+        assert np.allclose(output[at], weights @ value[at[:2]], rtol=1e-12, atol=1e-14)
+
+
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_the_order_of_the_keys_does_not_matter(rng, batch, heads, queries, keys, width):
+    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    keep = rng.random((batch, 1, queries, keys)) < 0.7
+    order = rng.permutation(keys)
+    output, cache = attention(query, key, value, keep)
+    permuted, permuted_cache = attention(
+        query, key[:, :, order], value[:, :, order], keep[..., order]
+    )
+    dquery, dkey, dvalue = attention_backward(doutput, cache)
+    gradients = attention_backward(doutput, permuted_cache)
+    assert np.allclose(permuted, output, atol=1e-13)
+    expected = dquery, dkey[:, :, order], dvalue[:, :, order]
+    for gradient, original in zip(gradients, expected, strict=True):
+        assert np.allclose(gradient, original, atol=1e-13)
+
+
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_the_outputs_follow_the_order_of_the_queries(
+    rng, batch, heads, queries, keys, width
+):
+    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    order = rng.permutation(queries)
+    output, cache = attention(query, key, value)
+    permuted, permuted_cache = attention(query[:, :, order], key, value)
+    dquery, dkey, dvalue = attention_backward(doutput, cache)
+    gradients = attention_backward(doutput[:, :, order], permuted_cache)
+    assert np.allclose(permuted, output[:, :, order], atol=1e-13)
+    expected = dquery[:, :, order], dkey, dvalue
+    for gradient, original in zip(gradients, expected, strict=True):
+        assert np.allclose(gradient, original, atol=1e-13)
+
+
+@given(generators, sizes, sizes, sizes, sizes)
+def test_a_causal_output_does_not_see_the_future(rng, batch, heads, length, width):
+    query, key, value, _ = draw(rng, batch, heads, length, length, width)
+    output, _ = attention(query, key, value, causal(length))
+    now = rng.integers(length)
+    key[:, :, now + 1 :] += 1
+    value[:, :, now + 1 :] -= 1
+    changed, _ = attention(query, key, value, causal(length))
+    assert np.array_equal(changed[:, :, : now + 1], output[:, :, : now + 1])
+
+
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_a_masked_key_gets_no_gradient(rng, batch, heads, queries, keys, width):
+    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    keep = rng.random((batch, 1, 1, keys)) < 0.5
+    _, cache = attention(query, key, value, keep)
+    _, dkey, dvalue = attention_backward(doutput, cache)
+    masked = np.broadcast_to(~keep[:, :, 0], (batch, heads, keys))
+    assert (dkey[masked] == 0).all()
+    assert (dvalue[masked] == 0).all()
+
+
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_a_query_without_keys_gets_zeros(rng, batch, heads, queries, keys, width):
+    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    keep = rng.random((batch, 1, queries, keys)) < 0.7
+    keep[:, :, rng.integers(queries)] = False
+    empty = np.broadcast_to(~keep.any(axis=-1), (batch, heads, queries))
+    with np.errstate(all="raise"):
+        output, cache = attention(query, key, value, keep)
+        dquery, dkey, dvalue = attention_backward(doutput, cache)
+    assert (output[empty] == 0).all() and (dquery[empty] == 0).all()
+    assert all(np.isfinite(gradient).all() for gradient in (dquery, dkey, dvalue))
+
+
+def test_leading_axes_are_free(rng):
+    query, key, value, doutput = draw(rng, 2, 3, 4, 5, 2)
+    output, cache = attention(query, key, value)
+    alone, alone_cache = attention(query[1, 2], key[1, 2], value[1, 2])
+    assert np.allclose(output[1, 2], alone, rtol=1e-12)
+    gradients = attention_backward(doutput, cache)
+    alone_gradients = attention_backward(doutput[1, 2], alone_cache)
+    for gradient, expected in zip(gradients, alone_gradients, strict=True):
+        assert np.allclose(gradient[1, 2], expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"query": np.ones(3)}, r"query: expected shape \(\.\.\., T, K\), got \(3,\)"),
+        ({"key": np.ones((2, 5, 4))}, r"key: .* \(2, S, 3\), got \(2, 5, 4\)"),
+        ({"key": np.ones((1, 5, 3))}, r"key: .* \(2, S, 3\), got \(1, 5, 3\)"),
+        ({"value": np.ones((2, 4, 6))}, r"value: .* \(2, 5, K_v\), got \(2, 4, 6\)"),
+        ({"query": np.ones((2, 0, 3))}, "query: expected at least one element"),
+        ({"value": None}, "value: expected a NumPy array, got NoneType"),
+        ({"keep": np.ones((4, 5))}, "keep: expected booleans, .* got float64"),
+        ({"keep": np.ones((5, 4), bool)}, r"broadcasts to \(2, 4, 5\), got \(5, 4\)"),
+    ],
+)
+def test_bad_input_is_named(changed, message):
+    arguments = {
+        "query": np.ones((2, 4, 3)),
+        "key": np.ones((2, 5, 3)),
+        "value": np.ones((2, 5, 6)),
+    }
+    with pytest.raises(ValueError, match=message):
+        attention(**(arguments | changed))
+
+
+def test_a_cotangent_of_another_shape_is_named():
+    _, cache = attention(np.ones((2, 4, 3)), np.ones((2, 5, 3)), np.ones((2, 5, 6)))
+    with pytest.raises(ValueError, match=r"doutput: .* \(2, 4, 6\), got \(2, 4, 3\)"):
+        attention_backward(np.ones((2, 4, 3)), cache)

@@ -1,0 +1,234 @@
+import numpy as np
+import pytest
+import sympy
+from cases import OPS
+from hypothesis import given, strategies
+from witnesses import assert_exact, generators, sizes, symbols
+
+from transformer_core.data.sentence import KEY, QUERY
+from transformer_core.ops import (
+    cross_entropy,
+    cross_entropy_backward,
+    linear,
+    linear_backward,
+    softmax,
+    softmax_backward,
+)
+from transformer_core.ops.cross_entropy import CrossEntropyCache
+
+settings = pytest.mark.parametrize(
+    "name", ["cross_entropy", "cross_entropy, weights"], ids=["plain", "weights"]
+)
+vocabularies = strategies.integers(2, 6)
+
+
+def draw(rng, rows, vocabulary, spread=1.0):
+    logits = rng.normal(0, spread, (rows, vocabulary))
+    return logits, rng.integers(vocabulary, size=rows), rng.uniform(0.1, 2, rows)
+
+
+def gradient(logits, targets, weights=None, dloss=1.0):
+    return cross_entropy_backward(dloss, cross_entropy(logits, targets, weights)[1])
+
+
+@pytest.mark.equation("eq:cross-entropy-backward")
+@settings
+def test_gradient_agrees_with_the_witnesses(prove, name):
+    prove.op(OPS[name])
+
+
+@pytest.mark.equation("eq:cross-entropy-backward")
+def test_gradient_is_exact(symbolic):
+    z, w = symbols("z", 2, 3), np.array(sympy.symbols("w0:2", positive=True))
+    dloss = sympy.Symbol("d", real=True)
+    targets, share = np.array([2, 0]), w / w.sum()
+    totals = np.exp(z).sum(axis=-1)
+    loss = sum(
+        share[n] * (sympy.log(totals[n]) - z[n, t]) for n, t in enumerate(targets)
+    )
+    cache = CrossEntropyCache(np.exp(z) / totals[:, None], targets, share)
+    assert_exact(loss * dloss, [z], [cross_entropy_backward(dloss, cache)])
+
+
+@pytest.mark.equation("eq:log-sum-exp-gradient")
+def test_gradient_of_log_sum_exp_is_softmax_exactly(symbolic):
+    z = symbols("z", 3)
+    total = np.exp(z).sum()
+    assert_exact(sympy.log(total), [z], [np.exp(z) / total])
+
+
+@pytest.mark.equation("eq:cross-entropy-backward")
+@given(generators, sizes, vocabularies)
+def test_both_derivations_agree(rng, rows, vocabulary):
+    logits, targets, weights = draw(rng, rows, vocabulary)
+    p, cache = softmax(logits)
+    at_targets = np.arange(rows), targets
+    dp = np.zeros_like(p)
+    dp[at_targets] = -weights / weights.sum() / p[at_targets]
+    expected = softmax_backward(dp, cache)
+    assert np.allclose(gradient(logits, targets, weights), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "target, probability, expected",
+    [(0, 4 / 7, [-3, 1, 2]), (1, 1 / 7, [4, -6, 2]), (2, 2 / 7, [4, 1, -5])],
+)
+def test_scores_of_the_sentence_as_logits(target, probability, expected):
+    logits = QUERY[1] @ KEY.T / np.sqrt(4)
+    loss, cache = cross_entropy(logits, np.array(target))
+    assert np.isclose(loss, -np.log(probability), rtol=1e-14)
+    assert np.allclose(cross_entropy_backward(7, cache), expected, rtol=1e-14)
+
+
+@pytest.mark.equation("eq:cross-entropy")
+@given(generators, sizes, vocabularies)
+def test_loss_is_the_weighted_mean_of_the_surprise(rng, rows, vocabulary):
+    logits, targets, weights = draw(rng, rows, vocabulary)
+    surprise = [-np.log(softmax(z)[0][t]) for z, t in zip(logits, targets, strict=True)]
+    loss, _ = cross_entropy(logits, targets, weights)
+    assert np.isclose(loss, np.average(surprise, weights=weights), rtol=1e-12)
+    assert np.isclose(cross_entropy(logits, targets)[0], np.mean(surprise), rtol=1e-12)
+
+
+@given(generators, sizes, vocabularies)
+def test_gradient_rows_sum_to_zero(rng, rows, vocabulary):
+    dlogits = gradient(*draw(rng, rows, vocabulary), dloss=rng.normal())
+    assert np.abs(dlogits.sum(axis=-1)).max() < 1e-15
+
+
+@given(generators, sizes, vocabularies)
+def test_only_the_target_is_pushed_up_and_by_at_most_its_share(rng, rows, vocabulary):
+    logits, targets, weights = draw(rng, rows, vocabulary, spread=5)
+    dlogits = gradient(logits, targets, weights)
+    share = weights / weights.sum()
+    at_targets = dlogits[np.arange(rows), targets]
+    assert ((-share <= at_targets) & (at_targets <= 0)).all()
+    assert (dlogits < 0).sum() <= rows
+    assert (dlogits <= share[:, None]).all()
+
+
+@pytest.mark.equation("eq:log-sum-exp-shift")
+@given(generators, sizes, vocabularies)
+def test_a_shift_of_a_row_changes_nothing(rng, rows, vocabulary):
+    logits, targets, weights = draw(rng, rows, vocabulary)
+    shifted = logits + rng.normal(0, 10, (rows, 1))
+    loss, _ = cross_entropy(logits, targets, weights)
+    assert np.isclose(cross_entropy(shifted, targets, weights)[0], loss, rtol=1e-12)
+    expected = gradient(logits, targets, weights)
+    assert np.allclose(gradient(shifted, targets, weights), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_logits_do_not_overflow(dtype):
+    logits = np.array([[1e4, 0, -1e4], [-1e30, -1e30, 1e30]], dtype)
+    targets = np.array([2, 0])
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        loss, cache = cross_entropy(logits, targets)
+        dlogits = cross_entropy_backward(1, cache)
+    assert np.isclose(loss, (2e4 + 2e30) / 2)
+    assert np.array_equal(dlogits, [[0.5, 0, -0.5], [-0.5, 0, 0.5]])
+
+
+@given(generators, sizes, vocabularies)
+def test_uncounted_positions_take_no_part(rng, rows, vocabulary):
+    logits, targets, weights = draw(rng, 2 * rows, vocabulary)
+    counted = rng.permutation(2 * rows) < rows
+    weights[~counted] = 0
+    loss, cache = cross_entropy(logits, targets, weights)
+    dlogits = cross_entropy_backward(1.0, cache)
+    gathered = logits[counted], targets[counted], weights[counted]
+    assert np.isclose(loss, cross_entropy(*gathered)[0], rtol=1e-14)
+    assert not dlogits[~counted].any()
+    assert np.allclose(dlogits[counted], gradient(*gathered), rtol=1e-14)
+
+
+def test_gathering_before_the_vocabulary_product_changes_nothing(rng):
+    h, weight, bias = (rng.normal(size=shape) for shape in [(2, 5, 3), (3, 7), 7])
+    targets, masked = rng.integers(7, size=(2, 5)), rng.random((2, 5)) < 0.4
+
+    logits, readout = linear(h, weight, bias)
+    loss, cache = cross_entropy(logits, targets, masked)
+    dh, *grads = linear_backward(cross_entropy_backward(1.0, cache), readout)
+
+    logits, readout = linear(h[masked], weight, bias)
+    gathered_loss, cache = cross_entropy(logits, targets[masked])
+    dlogits = cross_entropy_backward(1.0, cache)
+    dh_masked, *gathered_grads = linear_backward(dlogits, readout)
+    assert np.isclose(gathered_loss, loss, rtol=1e-14)
+    assert not dh[~masked].any()
+    for got, expected in zip(
+        [dh_masked, *gathered_grads], [dh[masked], *grads], strict=True
+    ):
+        assert np.allclose(got, expected, atol=1e-15)
+
+
+def test_weights_count_like_repeated_positions(rng):
+    logits, targets, _ = draw(rng, 4, 5)
+    counts = np.array([2, 0, 1, 3])
+    repeated = np.repeat(logits, counts, axis=0), np.repeat(targets, counts)
+    loss, cache = cross_entropy(logits, targets, counts)
+    assert np.isclose(loss, cross_entropy(*repeated)[0], rtol=1e-14)
+    scaled, _ = cross_entropy(logits, targets, 0.3 * counts)
+    assert np.isclose(loss, scaled, rtol=1e-14)
+
+
+def test_a_boolean_mask_counts_as_zeros_and_ones(rng):
+    logits, targets, _ = draw(rng, 4, 5)
+    mask = np.array([True, False, True, False])
+    loss, cache = cross_entropy(logits.astype(np.float32), targets, mask)
+    as_numbers, _ = cross_entropy(logits.astype(np.float32), targets, mask.astype("f8"))
+    assert loss == as_numbers
+    assert loss.dtype == cache.share.dtype == np.float32
+
+
+@given(generators, sizes, vocabularies)
+def test_the_uniform_answer_costs_ln_v(rng, rows, vocabulary):
+    _, targets, weights = draw(rng, rows, vocabulary)
+    logits = np.full((rows, vocabulary), rng.normal())
+    loss, _ = cross_entropy(logits, targets, weights)
+    assert np.isclose(loss, np.log(vocabulary), rtol=1e-14)
+
+
+@given(generators, vocabularies)
+def test_no_constant_answer_beats_the_frequencies(rng, vocabulary):
+    counts = rng.integers(1, 9, vocabulary)
+    targets = np.repeat(np.arange(vocabulary), counts)
+    frequencies = counts / counts.sum()
+
+    def constant(logits):
+        return cross_entropy(np.tile(logits, (len(targets), 1)), targets)
+
+    loss, cache = constant(np.log(frequencies))
+    assert np.isclose(loss, -(frequencies * np.log(frequencies)).sum(), rtol=1e-14)
+    assert np.abs(cross_entropy_backward(1.0, cache).sum(axis=0)).max() < 1e-15
+    assert loss <= constant(rng.normal(size=vocabulary))[0] + 1e-15
+
+
+LOGITS, ANSWERS = np.ones((2, 3)), np.array([0, 2])
+
+
+@pytest.mark.parametrize(
+    "logits, targets, weights, message",
+    [
+        (np.array(1.0), np.array(0), None, r"logits: .* \(\.\.\., V\), got \(\)"),
+        (np.ones((0, 3)), ANSWERS, None, "logits: expected at least one element"),
+        (LOGITS.tolist(), ANSWERS, None, "logits: expected a NumPy array, got list"),
+        (LOGITS, [0, 2], None, "targets: expected a NumPy array, got list"),
+        (LOGITS, np.array([0.0, 2.0]), None, "targets: expected .*, got float64"),
+        (LOGITS, np.array([True, False]), None, "targets: expected .*, got bool"),
+        (LOGITS, np.array([0, 3]), None, "targets: expected ids from 0 to 2, got 3"),
+        (LOGITS, np.array([-100, 0]), None, "targets: .* from 0 to 2, got -100"),
+        (LOGITS, np.array([[0, 2]]), None, r"targets: .* \(2\), got \(1, 2\)"),
+        (LOGITS, ANSWERS, [1.0, 1.0], "weights: expected a NumPy array, got list"),
+        (LOGITS, ANSWERS, np.ones((2, 1)), r"weights: .* \(2\), got \(2, 1\)"),
+        (LOGITS, ANSWERS, np.array([1, -1]), "weights: .* at least 0, got -1"),
+        (LOGITS, ANSWERS, np.array([1, np.nan]), "weights: .* finite .*, got nan"),
+        (LOGITS, ANSWERS, np.array([1, np.inf]), "weights: .* finite .*, got inf"),
+        (LOGITS, ANSWERS, np.array([1j, 1]), "weights: expected real .* complex128"),
+        (LOGITS, ANSWERS, np.zeros(2), "weights: expected at least one counted pos"),
+        (LOGITS, ANSWERS, np.zeros(2, bool), "weights: .* one counted position"),
+    ],
+)
+def test_bad_input_is_named(logits, targets, weights, message):
+    with pytest.raises(ValueError, match=message):
+        cross_entropy(logits, targets, weights)

@@ -1,0 +1,147 @@
+import importlib
+import subprocess
+import sys
+from math import erf, pi, sqrt
+
+import numpy as np
+import pytest
+import sympy
+from cases import OPS
+from hypothesis import given
+from witnesses import assert_exact, generators, sizes, symbols
+
+from transformer_core.ops import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward
+from transformer_core.ops.gelu import GeluCache, GeluTanhCache
+
+FORMS = {"gelu": (gelu, gelu_backward), "gelu_tanh": (gelu_tanh, gelu_tanh_backward)}
+
+each_form = pytest.mark.parametrize("form", FORMS)
+
+
+def derivative(form, x):
+    forward, backward = FORMS[form]
+    return backward(np.ones_like(x), forward(x)[1])
+
+
+@pytest.fixture
+def exact(symbolic, monkeypatch):
+    """Give the module the constants of its formulas, not their rounded values."""
+    module = importlib.import_module("transformer_core.ops.gelu")
+    monkeypatch.setattr(sympy.Expr, "tanh", lambda a: sympy.tanh(a), raising=False)
+    monkeypatch.setattr(module, "sqrt", sympy.sqrt)
+    monkeypatch.setattr(module, "pi", sympy.pi)
+    monkeypatch.setattr(module, "SLOPE", sympy.sqrt(2 / sympy.pi))
+    monkeypatch.setattr(module, "CUBIC", sympy.Rational("0.044715"))
+
+
+@pytest.mark.equation("eq:gelu-backward")
+def test_gradient_agrees_with_the_witnesses(prove):
+    prove.op(OPS["gelu"])
+
+
+@pytest.mark.equation("eq:gelu-tanh-backward")
+def test_gradient_of_the_tanh_form_agrees_with_the_witnesses(prove):
+    prove.op(OPS["gelu_tanh"])
+
+
+@pytest.mark.equation("eq:gelu-backward")
+def test_gradient_is_exact(exact):
+    x, dy = symbols("x", 1), symbols("d", 1)
+    probability = np.array([(1 + sympy.erf(x[0] / sympy.sqrt(2))) / 2])
+    dx = gelu_backward(dy, GeluCache(x, probability))
+    assert_exact((x * probability * dy).sum(), [x], [dx])
+
+
+@pytest.mark.equation("eq:gelu-tanh-backward")
+def test_gradient_of_the_tanh_form_is_exact(exact):
+    x, dy = symbols("x", 1), symbols("d", 1)
+    u = sympy.sqrt(2 / sympy.pi) * (x[0] + sympy.Rational("0.044715") * x[0] ** 3)
+    tanh = np.array([sympy.tanh(u)])
+    assert_exact(
+        (x * (1 + tanh) / 2 * dy).sum(),
+        [x],
+        [gelu_tanh_backward(dy, GeluTanhCache(x, tanh))],
+    )
+
+
+@pytest.mark.equation("eq:gelu")
+@given(generators, sizes, sizes)
+def test_values_are_those_of_the_formula(rng, rows, columns):
+    x = rng.normal(0, 3, (rows, columns))
+    expected = [a * (1 + erf(a / sqrt(2))) / 2 for a in x.flat]
+    assert np.allclose(gelu(x)[0].ravel(), expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.equation("eq:gelu-tanh")
+@given(generators, sizes, sizes)
+def test_values_of_the_tanh_form_are_those_of_the_formula(rng, rows, columns):
+    x = rng.normal(0, 3, (rows, columns))
+    u = np.sqrt(2 / pi) * (x + 0.044715 * x**3)
+    expected = x * (1 + np.tanh(u)) / 2
+    assert np.allclose(gelu_tanh(x)[0], expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.equation("eq:activation-mirror")
+@each_form
+@given(generators, sizes, sizes)
+def test_the_output_and_its_mirror_image_differ_by_the_input(form, rng, rows, columns):
+    x = rng.normal(0, 3, (rows, columns))
+    forward, _ = FORMS[form]
+    assert np.allclose(forward(x)[0] - forward(-x)[0], x, rtol=1e-14)
+    assert np.allclose(derivative(form, x) + derivative(form, -x), 1, rtol=1e-14)
+
+
+def test_the_two_forms_differ_by_less_than_a_thousandth():
+    x = np.linspace(-8, 8, 160_001)
+    difference = np.abs(gelu(x)[0] - gelu_tanh(x)[0])
+    assert 4.73e-4 < difference.max() < 4.74e-4
+    assert np.isclose(abs(x[difference.argmax()]), 2.70, atol=0.005)
+
+
+@each_form
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_far_from_zero_it_is_relu(form, dtype):
+    x = np.array([-1e4, -50, 0, 50, 1e4], dtype)
+    with np.errstate(all="raise", under="ignore"):
+        y, _ = FORMS[form][0](x)
+        dx = derivative(form, x)
+    assert np.array_equal(y, [0, 0, 0, 50, 1e4])
+    assert np.array_equal(dx, [0, 0, 0.5, 1, 1])
+
+
+def test_without_scipy_relu_and_the_tanh_form_run():
+    program = (
+        "import sys; sys.modules['scipy'] = None\n"
+        "import numpy as np\n"
+        "from transformer_core.layers import FeedForward\n"
+        "for activation in ('relu', 'gelu_tanh', 'gelu'):\n"
+        "    layer = FeedForward(2, 3, np.random.default_rng(0), activation=activation)\n"
+        "    layer.forward(np.ones((1, 2)))\n"
+        "    print(activation)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["relu", "gelu_tanh"]
+    assert "ModuleNotFoundError" in done.stderr and "scipy" in done.stderr
+
+
+@each_form
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (np.ones((0, 3)), r"x: expected at least one element, got shape \(0, 3\)"),
+        ([1.0], "x: expected a NumPy array, got list"),
+    ],
+)
+def test_bad_input_is_named(form, x, message):
+    with pytest.raises(ValueError, match=message):
+        FORMS[form][0](x)
+
+
+@each_form
+def test_a_cotangent_of_another_shape_is_named(form):
+    forward, backward = FORMS[form]
+    _, cache = forward(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"dy: expected shape \(2, 3\), got \(3,\)"):
+        backward(np.ones(3), cache)

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+import sympy
+from cases import OPS
+from hypothesis import given
+from witnesses import assert_exact, generators, is_zero, sizes, symbols
+
+from transformer_core.data.sentence import EMBEDDING
+from transformer_core.ops import layer_norm, layer_norm_backward
+
+
+@pytest.mark.equation("eq:layer-norm-backward")
+def test_gradients_agree_with_the_witnesses(prove):
+    prove.op(OPS["layer_norm"])
+
+
+@pytest.fixture
+def symbolic_layer_norm(symbolic):
+    """One position of D = 3, its arrays, its loss and the gradients of the package."""
+    arrays = symbols("x", 3), symbols("g", 3), symbols("b", 3)
+    eps = sympy.Symbol("eps", positive=True)
+    dy = symbols("d", 3)
+    y, cache = layer_norm(*arrays, eps)
+    return arrays, eps, dy, (y * dy).sum(), layer_norm_backward(dy, cache)
+
+
+@pytest.mark.equation("eq:layer-norm-backward")
+@pytest.mark.equation("eq:layer-norm-backward-parameters")
+def test_gradients_are_exact(symbolic_layer_norm):
+    arrays, _, _, loss, gradients = symbolic_layer_norm
+    assert_exact(loss, arrays, gradients)
+
+
+def moments_backward(x, g, eps):
+    """The gradients of the variance and of the mean, as the derivation has them."""
+    centered = x - x.sum() / 3
+    std = sympy.sqrt((centered**2).sum() / 3 + eps)
+    return -(g * centered).sum() / (2 * std**3), -g.sum() / std
+
+
+@pytest.mark.equation("eq:layer-norm-backward-moments")
+def test_gradients_of_the_moments_are_exact():
+    x, g = symbols("x", 3), symbols("g", 3)
+    eps, mean, variance = sympy.symbols("eps mean variance", positive=True)
+    loss = (g * (x - mean)).sum() / sympy.sqrt(variance + eps)
+    by_variance = loss.diff(variance)
+    of_mean = ((x - mean) ** 2).sum() / 3
+    by_mean = loss.subs(variance, of_mean).diff(mean)
+    at = {variance: of_mean, mean: x.sum() / 3}
+    for derivative, gradient in zip(
+        (by_variance, by_mean), moments_backward(x, g, eps), strict=True
+    ):
+        assert is_zero(derivative.subs(at).subs(at) - gradient)
+
+
+@pytest.mark.equation("eq:layer-norm-backward-terms")
+def test_the_three_terms_sum_to_the_compact_form(symbolic_layer_norm):
+    (x, gamma, _), eps, dy, _, (dx, _, _) = symbolic_layer_norm
+    g = dy * gamma
+    centered = x - x.sum() / 3
+    dvariance, dmean = moments_backward(x, g, eps)
+    scale_term = g / sympy.sqrt((centered**2).sum() / 3 + eps)
+    variance_term = dvariance * 2 * centered / 3
+    mean_term = dmean / 3
+    for difference in scale_term + variance_term + mean_term - dx:
+        assert is_zero(difference)
+
+
+@pytest.mark.equation("eq:layer-norm")
+def test_output_has_the_mean_and_the_variance_it_promises(rng):
+    x = rng.normal(2, 3, (2, 3, 8))
+    y, cache = layer_norm(x, np.ones(8), np.zeros(8), eps=0.5)
+    assert np.allclose(y.mean(axis=-1), 0, atol=1e-15)
+    assert np.allclose(y.var(axis=-1), x.var(axis=-1) / (x.var(axis=-1) + 0.5))
+    assert np.allclose(cache.inv_std[..., 0], (x.var(axis=-1) + 0.5) ** -0.5)
+
+
+def test_the_sentence_is_normalised_by_its_round_numbers():
+    y, _ = layer_norm(EMBEDDING, np.ones(4), np.zeros(4), eps=1e-12)
+    assert np.allclose(y[0] * 3, [3, 1, 1, -5])
+    assert np.allclose(y[1], [1, -1, 1, -1])
+
+
+@given(generators, sizes, sizes)
+def test_input_gradient_is_orthogonal_to_ones(rng, rows, width):
+    x, dy = rng.normal(size=(2, rows, width))
+    gamma, beta = rng.normal(size=(2, width))
+    _, cache = layer_norm(x, gamma, beta)
+    dx, _, _ = layer_norm_backward(dy, cache)
+    assert np.abs(dx.sum(axis=-1) / cache.inv_std[..., 0]).max() < 1e-13
+
+
+@given(generators, sizes, sizes)
+def test_input_gradient_along_x_hat_is_as_small_as_eps(rng, rows, width):
+    x, dy = rng.normal(size=(2, rows, width))
+    gamma, beta = rng.normal(size=(2, width))
+    eps = 0.1
+    _, cache = layer_norm(x, gamma, beta, eps)
+    dx, _, _ = layer_norm_backward(dy, cache)
+    along = (dx * cache.x_hat).sum(axis=-1)
+    share = eps / (x.var(axis=-1) + eps)
+    projection = (dy * gamma * cache.x_hat).sum(axis=-1)
+    assert np.allclose(along, cache.inv_std[..., 0] * projection * share, atol=1e-13)
+
+
+@given(generators, sizes, sizes)
+def test_shift_and_scale_of_the_input_change_nothing(rng, rows, width):
+    x = rng.normal(size=(rows, width + 1))
+    gamma, beta = rng.normal(size=(2, width + 1))
+    y, _ = layer_norm(x, gamma, beta, eps=1e-12)
+    moved, _ = layer_norm(7 * x + 5, gamma, beta, eps=49e-12)
+    assert np.allclose(moved, y, atol=1e-9)
+
+
+def test_a_constant_position_gives_beta(rng):
+    beta = rng.normal(size=4)
+    y, cache = layer_norm(np.full((2, 4), 3.0), rng.normal(size=4), beta)
+    dx, _, _ = layer_norm_backward(rng.normal(size=(2, 4)), cache)
+    assert np.array_equal(y, [beta, beta])
+    assert np.isfinite(dx).all()
+
+
+@pytest.mark.parametrize(
+    "x, gamma, beta, eps, message",
+    [
+        (np.ones((0, 4)), np.ones(4), np.ones(4), 1, "x: expected at least one elem"),
+        (np.ones((2, 4)), np.ones(3), np.ones(4), 1, r"gamma: .* \(4\), got \(3,\)"),
+        (np.ones((2, 4)), np.ones(4), np.ones(3), 1, r"beta: .* \(4\), got \(3,\)"),
+        (np.ones((2, 4)), 1.0, np.ones(4), 1, "gamma: expected a NumPy array, got flo"),
+        (np.ones((2, 4)), np.ones(4), np.ones(4), 0, "eps: expected a positive .* 0"),
+        (np.ones(4), np.ones(4), np.ones(4), np.nan, "eps: expected .* got nan"),
+    ],
+)
+def test_bad_input_is_named(x, gamma, beta, eps, message):
+    with pytest.raises(ValueError, match=message):
+        layer_norm(x, gamma, beta, eps)
+
+
+def test_a_cotangent_of_another_shape_is_named():
+    _, cache = layer_norm(np.ones((2, 4)), np.ones(4), np.ones(4))
+    with pytest.raises(ValueError, match=r"dy: expected shape \(2, 4\), got \(4,\)"):
+        layer_norm_backward(np.ones(4), cache)

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from witnesses import generators, sizes
+
+from transformer_core.ops import attention, causal_keep, padding_keep
+
+
+@pytest.mark.equation("eq:causal-keep")
+@given(sizes)
+def test_a_position_attends_to_itself_and_to_those_before_it(length):
+    keep = causal_keep(length)
+    assert keep.dtype == bool and keep.shape == (length, length)
+    for query, key in np.ndindex(length, length):
+        assert keep[query, key] == (key <= query)
+
+
+@pytest.mark.equation("eq:padding-keep")
+@given(generators, sizes, sizes)
+def test_every_query_attends_to_the_tokens_and_not_to_the_padding(rng, batch, length):
+    lengths = rng.integers(0, length + 1, batch)
+    keep = padding_keep(lengths, length)
+    assert keep.dtype == bool and keep.shape == (batch, 1, 1, length)
+    for sequence, key in np.ndindex(batch, length):
+        assert keep[sequence, 0, 0, key] == (key < lengths[sequence])
+
+
+@given(generators, sizes, sizes, sizes)
+def test_the_two_combine_to_one_mask_for_attention(rng, batch, heads, length):
+    lengths = rng.integers(0, length + 1, batch)
+    keep = padding_keep(lengths, length) & causal_keep(length)
+    assert keep.shape == (batch, 1, length, length)
+    query, key, value = rng.normal(size=(3, batch, heads, length, 2))
+    _, cache = attention(query, key, value, keep)
+    assert np.array_equal(cache.weights > 0, np.broadcast_to(keep, cache.weights.shape))
+
+
+@given(generators, sizes, sizes, sizes)
+def test_what_stands_in_the_padding_does_not_matter(rng, batch, queries, keys):
+    lengths = rng.integers(0, keys + 1, batch)
+    keep = padding_keep(lengths, keys)[:, 0]
+    query = rng.normal(size=(batch, queries, 3))
+    key, value = rng.normal(size=(2, batch, keys, 3))
+    output, _ = attention(query, key, value, keep)
+    padding = np.arange(keys) >= lengths[:, None]
+    key[padding] += 9
+    value[padding] -= 9
+    assert np.array_equal(attention(query, key, value, keep)[0], output)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+def test_lengths_may_be_of_any_integer_type(dtype):
+    keep = padding_keep(np.array([0, 3], dtype), 3)
+    assert np.array_equal(keep[:, 0, 0], [[False] * 3, [True] * 3])
+
+
+@given(st.sampled_from([0, -1, 2.0, True, None]))
+def test_a_bad_length_is_named(length):
+    for mask in (causal_keep, lambda length: padding_keep(np.array([1]), length)):
+        with pytest.raises(ValueError, match="length: expected a whole number"):
+            mask(length)
+
+
+@pytest.mark.parametrize(
+    "lengths, message",
+    [
+        (np.array([4, 1]), r"lengths: .* from 0 to 3, got \[4 1\]"),
+        (np.array([-1, 1]), r"lengths: .* from 0 to 3, got \[-1  1\]"),
+        (np.array([1.0, 2.0]), r"lengths: .* whole numbers .* got \[1\. 2\.\]"),
+        (np.array([True, False]), r"lengths: .* whole numbers .* got \[ True False\]"),
+        (np.ones((2, 3), int), r"lengths: expected shape \(B\), got \(2, 3\)"),
+        (np.array([], int), "lengths: expected at least one element"),
+        ([1, 2], "lengths: expected a NumPy array, got list"),
+    ],
+)
+def test_bad_lengths_are_named(lengths, message):
+    with pytest.raises(ValueError, match=message):
+        padding_keep(lengths, 3)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from cases import OPS
+from hypothesis import given
+from witnesses import generators, sizes
+
+from transformer_core.ops import relu, relu_backward
+
+
+@pytest.mark.equation("eq:relu-backward")
+def test_gradient_agrees_with_the_witnesses(prove):
+    prove.op(OPS["relu"])
+
+
+@pytest.mark.equation("eq:relu")
+@given(generators, sizes, sizes)
+def test_negative_entries_become_zero(rng, rows, columns):
+    x = rng.normal(size=(rows, columns))
+    y, _ = relu(x)
+    assert np.array_equal(y, np.maximum(x, 0))
+
+
+@pytest.mark.equation("eq:relu-backward")
+def test_gradient_passes_only_where_the_input_is_positive():
+    _, cache = relu(np.array([-2.0, -0.0, 0.0, 1e-300, 3.0]))
+    dy = np.array([5.0, 5.0, 5.0, 5.0, 5.0])
+    assert np.array_equal(relu_backward(dy, cache), [0, 0, 0, 5, 5])
+
+
+def test_nan_is_not_hidden():
+    y, _ = relu(np.array([np.nan, -1.0]))
+    assert np.isnan(y[0])
+
+
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (np.ones((0, 3)), r"x: expected at least one element, got shape \(0, 3\)"),
+        ([1.0], "x: expected a NumPy array, got list"),
+    ],
+)
+def test_bad_input_is_named(x, message):
+    with pytest.raises(ValueError, match=message):
+        relu(x)
+
+
+def test_a_cotangent_of_another_shape_is_named():
+    _, cache = relu(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"dy: expected shape \(2, 3\), got \(3,\)"):
+        relu_backward(np.ones(3), cache)

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+from cases import MASKS, OPS
+from hypothesis import given
+from witnesses import assert_exact, generators, sizes, symbols
+
+from transformer_core.data.sentence import KEY, QUERY
+from transformer_core.ops import softmax, softmax_backward
+from transformer_core.ops.softmax import SoftmaxCache
+
+
+@pytest.mark.equation("eq:softmax-backward")
+@pytest.mark.parametrize("mask", MASKS)
+def test_gradient_agrees_with_the_witnesses(prove, mask):
+    prove.op(OPS[f"softmax, {mask}"])
+
+
+@pytest.mark.equation("eq:softmax-backward")
+def test_gradient_is_exact(symbolic):
+    x, dweights = symbols("x", 1, 3), symbols("d", 1, 3)
+    weights = np.exp(x) / np.exp(x).sum()
+    dx = softmax_backward(dweights, SoftmaxCache(weights))
+    assert_exact((weights * dweights).sum(), [x], [dx])
+
+
+@pytest.mark.equation("eq:softmax-jacobian")
+def test_jacobian_is_exact(symbolic):
+    x = symbols("x", 1, 3)
+    (weights,) = np.exp(x) / np.exp(x).sum()
+    jacobian = np.diag(weights) - np.outer(weights, weights)
+    for weight, row in zip(weights, jacobian, strict=True):
+        assert_exact(weight, [x[0]], [row])
+
+
+def test_weights_of_the_sentence_are_fractions_of_7():
+    weights, cache = softmax(QUERY @ KEY.T / np.sqrt(4))
+    assert np.allclose(weights[1] * 7, [4, 1, 2])
+    dx = softmax_backward(np.array([[0.0] * 3, [7.0, 0, 0], [0.0] * 3]), cache)
+    assert np.allclose(dx[1] * 7, [12, -4, -8])
+
+
+@given(generators, sizes, sizes)
+def test_weights_sum_to_one(rng, rows, columns):
+    weights, _ = softmax(rng.normal(0, 5, (rows, columns)))
+    assert np.allclose(weights.sum(axis=-1), 1, rtol=1e-14)
+    assert (weights >= 0).all()
+
+
+@given(generators, sizes, sizes)
+def test_gradient_rows_sum_to_zero(rng, rows, columns):
+    x, dweights = rng.normal(size=(2, rows, columns))
+    _, cache = softmax(x)
+    dx = softmax_backward(dweights, cache)
+    assert np.abs(dx.sum(axis=-1)).max() < 1e-14
+
+
+@pytest.mark.equation("eq:softmax-shift")
+@given(generators, sizes, sizes)
+def test_a_shift_of_all_scores_changes_nothing(rng, rows, columns):
+    x = rng.normal(size=(rows, columns))
+    shift = rng.normal(0, 10, (rows, 1))
+    assert np.allclose(softmax(x + shift)[0], softmax(x)[0], rtol=1e-12)
+
+
+@given(generators, sizes)
+def test_jacobian_is_symmetric_and_sends_ones_to_zero(rng, columns):
+    x = np.tile(rng.normal(size=columns), (columns, 1))
+    _, cache = softmax(x)
+    jacobian = softmax_backward(np.eye(columns), cache)
+    assert np.allclose(jacobian, jacobian.T, rtol=0, atol=1e-15)
+    assert np.allclose(jacobian.sum(axis=1), 0, rtol=0, atol=1e-15)
+    assert np.linalg.eigvalsh(jacobian).min() > -1e-15
+
+
+@given(generators, sizes, sizes)
+def test_masked_scores_take_no_part(rng, rows, columns):
+    x, dweights = rng.normal(size=(2, rows, columns))
+    keep = rng.random((rows, columns)) < 0.5
+    weights, cache = softmax(x, keep)
+    dx = softmax_backward(dweights, cache)
+    assert (weights[~keep] == 0).all() and (dx[~keep] == 0).all()
+    assert np.allclose(weights.sum(axis=-1), keep.any(axis=-1), rtol=1e-14)
+    for row in range(rows):
+        if keep[row].any():
+            alone, _ = softmax(x[row, keep[row]])
+            assert np.allclose(weights[row, keep[row]], alone, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_a_row_that_keeps_nothing_gets_zeros(rng, dtype):
+    x = rng.normal(size=(2, 3)).astype(dtype)
+    keep = np.array([[False], [True]])
+    with np.errstate(all="raise"):
+        weights, cache = softmax(x, keep)
+        dx = softmax_backward(np.ones_like(x), cache)
+    assert (weights[0] == 0).all() and (dx[0] == 0).all()
+    assert np.isclose(weights[1].sum(), 1)
+
+
+@pytest.mark.parametrize("keep", [None, np.array([True, True, False])])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_scores_do_not_overflow(dtype, keep):
+    x = np.array([[1e4, 0, -1e4], [-1e30, -1e30, 1e30]], dtype)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        weights, cache = softmax(x, keep)
+        dx = softmax_backward(np.ones_like(x), cache)
+    expected = [[1, 0, 0], [0, 0, 1] if keep is None else [0.5, 0.5, 0]]
+    assert np.array_equal(weights, expected)
+    assert np.isfinite(dx).all()
+
+
+@pytest.mark.parametrize(
+    "x, keep, message",
+    [
+        (np.array(1.0), None, r"x: expected shape \(\.\.\., S\), got \(\)"),
+        (np.ones((2, 0)), None, r"x: expected at least one element, got shape \(2, 0"),
+        ([1.0, 2.0], None, "x: expected a NumPy array, got list"),
+        (np.ones((2, 3)), np.ones(3), "keep: expected booleans, .* got float64"),
+        (np.ones((2, 3)), [True], "keep: expected a NumPy array, got list"),
+        (np.ones((2, 3)), np.ones(4, bool), r"broadcasts to \(2, 3\), got \(4,\)"),
+        (np.ones(3), np.ones((2, 3), bool), r"broadcasts to \(3,\), got \(2, 3\)"),
+    ],
+)
+def test_bad_input_is_named(x, keep, message):
+    with pytest.raises(ValueError, match=message):
+        softmax(x, keep)
+
+
+def test_a_cotangent_of_another_shape_is_named():
+    _, cache = softmax(np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"dweights: expected shape \(2, 3\), got \(3"):
+        softmax_backward(np.ones(3), cache)

@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from witnesses import generators
+
+from transformer_core.optim import Adam
+
+
+def draw(rng, dtype=np.float64):
+    return {
+        "weight": rng.normal(size=(3, 4)).astype(dtype),
+        "bias": rng.normal(size=4).astype(dtype),
+    }
+
+
+@pytest.mark.equation("eq:adam")
+def test_fifty_steps_follow_the_formula(rng):
+    parameters = draw(rng)
+    theta = {name: array.copy() for name, array in parameters.items()}
+    m = {name: 0.0 for name in theta}
+    v = {name: 0.0 for name in theta}
+    eta, beta1, beta2, eps = 0.02, 0.8, 0.95, 1e-3
+    optimizer = Adam(parameters, eta, beta1, beta2, eps)
+    for t in range(1, 51):
+        grads = draw(rng)
+        optimizer.step(grads)
+        for name, g in grads.items():
+            m[name] = beta1 * m[name] + (1 - beta1) * g
+            v[name] = beta2 * v[name] + (1 - beta2) * g**2
+            corrected = np.sqrt(v[name] / (1 - beta2**t)) + eps
+            theta[name] = theta[name] - eta * m[name] / (1 - beta1**t) / corrected
+            assert np.allclose(parameters[name], theta[name], rtol=1e-12, atol=0)
+    assert optimizer.steps == 50
+
+
+@pytest.mark.equation("eq:adam")
+def test_bias_correction_is_exact_for_a_constant_gradient(symbolic):
+    g, eta, eps = sympy.symbols("g eta epsilon", positive=True)
+    beta1, beta2 = sympy.Rational(9, 10), sympy.Rational(999, 1000)
+    theta = np.array([sympy.Integer(0)], dtype=object)
+    optimizer = Adam({"theta": theta}, eta, beta1, beta2, eps)
+    for t in range(1, 7):
+        optimizer.step({"theta": np.array([g], dtype=object)})
+        m_hat = optimizer.first_moment["theta"][0] / (1 - beta1**t)
+        v_hat = optimizer.second_moment["theta"][0] / (1 - beta2**t)
+        assert sympy.expand(m_hat - g) == sympy.expand(v_hat - g**2) == 0
+        assert sympy.simplify(theta[0] + t * eta * g / (g + eps)) == 0
+
+
+def test_the_first_step_has_the_size_of_the_learning_rate(rng):
+    parameters, grads = draw(rng), draw(rng)
+    before = {name: array.copy() for name, array in parameters.items()}
+    Adam(parameters, 0.01, eps=1e-12).step(grads)
+    for name, grad in grads.items():
+        step = parameters[name] - before[name]
+        assert np.allclose(step, -0.01 * np.sign(grad), rtol=1e-9)
+
+
+@pytest.mark.equation("eq:adam-moments")
+@pytest.mark.equation("eq:bias-correction")
+def test_moments_are_weighted_sums_whose_corrected_weights_sum_to_one():
+    beta1, beta2 = sympy.Rational(9, 10), sympy.Rational(999, 1000)
+    m, v, gradients = sympy.Integer(0), sympy.Integer(0), sympy.symbols("g1:6")
+    for t, g in enumerate(gradients, start=1):
+        m += (1 - beta1) * (g - m)
+        v += (1 - beta2) * (g * g - v)
+        m_weights = [(1 - beta1) * beta1 ** (t - s) for s in range(1, t + 1)]
+        v_weights = [(1 - beta2) * beta2 ** (t - s) for s in range(1, t + 1)]
+        pairs = list(zip(m_weights, v_weights, gradients, strict=False))
+        assert sympy.expand(m - sum(w * g for w, _, g in pairs)) == 0
+        assert sympy.expand(v - sum(w * g**2 for _, w, g in pairs)) == 0
+        assert sum(m_weights) == 1 - beta1**t and sum(v_weights) == 1 - beta2**t
+
+
+def bound(t, beta1=0.9, beta2=0.999):
+    rho = beta1**2 / beta2
+    geometric = np.sqrt((1 - rho**t) / (1 - rho))
+    correction = np.sqrt(1 - beta2**t) / (1 - beta1**t)
+    return (1 - beta1) / np.sqrt(1 - beta2) * geometric * correction
+
+
+@pytest.mark.equation("eq:adam-bound")
+@given(generators, st.floats(0.5, 2), st.floats(0, 4))
+def test_no_step_is_longer_than_the_bound(rng, growth, noise):
+    theta = np.zeros(8)
+    optimizer = Adam({"theta": theta}, 1.0, eps=1e-300)
+    for t in range(1, 61):
+        before = theta.copy()
+        g = growth**t * (1 + noise * rng.normal(size=8))
+        optimizer.step({"theta": g})
+        assert (np.abs(theta - before) <= bound(t) * (1 + 1e-9)).all()
+
+
+@pytest.mark.equation("eq:adam-bound")
+def test_gradients_that_grow_just_so_reach_the_bound():
+    theta = np.zeros(1)
+    optimizer = Adam({"theta": theta}, 1.0, eps=1e-300)
+    for t in range(1, 61):
+        before = theta.copy()
+        optimizer.step({"theta": np.array([(0.999 / 0.9) ** t])})
+        assert np.isclose(before[0] - theta[0], bound(t), rtol=1e-9)
+
+
+def test_the_unit_of_the_loss_does_not_matter(rng):
+    first = draw(rng)
+    second = {name: array.copy() for name, array in first.items()}
+    one, other = Adam(first, 0.01, eps=1e-8), Adam(second, 0.01, eps=1e-5)
+    for _ in range(20):
+        grads = draw(rng)
+        one.step(grads)
+        other.step({name: 1000 * grad for name, grad in grads.items()})
+    assert all(np.allclose(first[name], second[name], rtol=1e-11) for name in first)
+
+
+def test_a_zero_gradient_moves_nothing(rng):
+    parameters = draw(rng)
+    before = parameters["weight"].copy()
+    Adam(parameters).step({name: np.zeros_like(a) for name, a in parameters.items()})
+    assert np.array_equal(parameters["weight"], before)
+
+
+def test_state_is_live_and_complete(rng):
+    parameters = draw(rng)
+    optimizer = Adam(parameters)
+    state = optimizer.state()
+    assert sorted(state) == [
+        "first_moment.bias",
+        "first_moment.weight",
+        "second_moment.bias",
+        "second_moment.weight",
+    ]
+    optimizer.step(draw(rng))
+    assert all(array.all() for array in state.values())
+
+    twin = {name: array.copy() for name, array in parameters.items()}
+    resumed = Adam(twin)
+    for name, array in resumed.state().items():
+        array[...] = state[name]
+    resumed.steps = optimizer.steps
+    grads = draw(rng)
+    optimizer.step(grads)
+    resumed.step(grads)
+    assert all(np.array_equal(twin[name], parameters[name]) for name in twin)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_is_kept(rng, dtype):
+    parameters = draw(rng, dtype)
+    optimizer = Adam(parameters)
+    optimizer.step(draw(rng, dtype))
+    arrays = [*parameters.values(), *optimizer.state().values()]
+    assert {array.dtype for array in arrays} == {np.dtype(dtype)}
+
+
+def test_gradients_are_not_modified(rng):
+    grads = draw(rng)
+    copies = {name: grad.copy() for name, grad in grads.items()}
+    Adam(draw(rng)).step(grads)
+    assert all(np.array_equal(grads[name], copies[name]) for name in grads)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"beta1": 1}, r"beta1: expected a number in \[0, 1\), got 1"),
+        ({"beta2": -0.1}, r"beta2: expected a number in \[0, 1\), got -0.1"),
+        ({"beta2": np.nan}, "beta2: expected .* got nan"),
+        ({"eps": 0}, "eps: expected a positive number, got 0"),
+        ({"learning_rate": 0}, "learning_rate: expected a positive number, got 0"),
+    ],
+)
+def test_bad_settings_are_named(rng, settings, message):
+    with pytest.raises(ValueError, match=message):
+        Adam(draw(rng), **settings)

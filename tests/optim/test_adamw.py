@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import sympy
+
+from transformer_core.models import Encoder
+from transformer_core.optim import Adam, AdamW
+
+
+def draw(rng, dtype=np.float64):
+    return {
+        "linear.weight": rng.normal(size=(3, 4)).astype(dtype),
+        "linear.bias": rng.normal(size=4).astype(dtype),
+        "norm.gamma": rng.normal(size=4).astype(dtype),
+        "norm.beta": rng.normal(size=4).astype(dtype),
+        "table": rng.normal(size=(5, 4)).astype(dtype),
+    }
+
+
+DECAYED = {"linear.weight", "table"}
+
+
+def copy_of(arrays):
+    return {name: array.copy() for name, array in arrays.items()}
+
+
+@pytest.mark.equation("eq:adamw")
+@pytest.mark.parametrize("undecayed", [None, ()])
+def test_fifty_steps_follow_the_formula(rng, undecayed):
+    parameters = draw(rng)
+    theta = copy_of(parameters)
+    past = {name: [] for name in theta}
+    eta, beta1, beta2, eps, decay = 0.02, 0.8, 0.95, 1e-3, 0.3
+    options = {} if undecayed is None else {"undecayed": undecayed}
+    optimizer = AdamW(parameters, eta, beta1, beta2, eps, decay, **options)
+    for t in range(1, 51):
+        grads = draw(rng)
+        optimizer.step(grads)
+        for name, g in grads.items():
+            past[name].insert(0, g)
+            m = sum((1 - beta1) * beta1**k * old for k, old in enumerate(past[name]))
+            v = sum((1 - beta2) * beta2**k * old**2 for k, old in enumerate(past[name]))
+            m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+            shrink = decay if name in DECAYED or undecayed == () else 0
+            direction = m_hat / (np.sqrt(v_hat) + eps) + shrink * theta[name]
+            theta[name] = theta[name] - eta * direction
+            assert np.allclose(parameters[name], theta[name], rtol=1e-12, atol=1e-14)
+
+
+def test_without_decay_it_is_adam_bit_by_bit(rng):
+    parameters = draw(rng)
+    twin = copy_of(parameters)
+    adamw, adam = AdamW(parameters, weight_decay=0), Adam(twin)
+    for _ in range(5):
+        grads = draw(rng)
+        adamw.step(grads)
+        adam.step(grads)
+    assert all(np.array_equal(parameters[name], twin[name]) for name in twin)
+
+
+@pytest.mark.equation("eq:adamw-decay")
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_decay_does_not_depend_on_the_gradient(rng, scale):
+    """Gradients enter the step, and nothing but the step."""
+    first, second = {"w": np.array([3.0, -2.0])}, {"w": np.array([3.0, -2.0])}
+    decayed, plain = AdamW(first, 0.01, weight_decay=0.5), Adam(second, 0.01)
+    for t in range(1, 21):
+        before = copy_of(first)["w"] * (1 - 0.01 * 0.5) - first["w"]
+        grads = {"w": scale * rng.normal(size=2)}
+        start = [first["w"].copy(), second["w"].copy()]
+        decayed.step(grads)
+        plain.step(grads)
+        moved = first["w"] - start[0], second["w"] - start[1]
+        assert np.allclose(moved[0] - moved[1], before, rtol=1e-9, atol=1e-15), t
+
+
+@pytest.mark.equation("eq:adamw-decay")
+def test_a_weight_without_gradient_shrinks_geometrically_and_exactly():
+    eta, decay = sympy.Rational(1, 10), sympy.Rational(1, 5)
+    theta = np.array([1.0])
+    optimizer = AdamW({"w": theta}, float(eta), weight_decay=float(decay))
+    for _ in range(7):
+        optimizer.step({"w": np.zeros(1)})
+    assert np.isclose(theta[0], float((1 - eta * decay) ** 7), rtol=1e-14)
+
+
+def test_biases_gamma_and_beta_of_a_model_are_left_alone(rng):
+    encoder = Encoder(
+        1, 4, 2, 8, norm="pre", final_norm=True, readout=True, rng=rng, dtype=np.float64
+    )
+    parameters = encoder.parameters()
+    for array in parameters.values():
+        array[...] = rng.normal(size=array.shape)
+    before = copy_of(parameters)
+    AdamW(parameters).step({n: np.zeros_like(a) for n, a in parameters.items()})
+    still = {n for n in parameters if np.array_equal(parameters[n], before[n])}
+    assert still == {n for n in parameters if not n.endswith(".weight")}
+    assert still and still != parameters.keys()
+
+
+def test_only_the_last_part_of_a_name_decides():
+    parameters = {"bias.weight": np.ones(1), "beta": np.ones(1), "my_bias": np.ones(1)}
+    AdamW(parameters).step({name: np.zeros(1) for name in parameters})
+    assert parameters["beta"] == 1
+    assert parameters["bias.weight"] < 1 and parameters["my_bias"] < 1
+
+
+def test_the_decay_follows_the_learning_rate():
+    theta = np.array([1.0])
+    optimizer = AdamW({"w": theta}, 0.1, weight_decay=0.5)
+    optimizer.learning_rate = 0.2
+    optimizer.step({"w": np.zeros(1)})
+    assert np.isclose(theta[0], 0.9, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtype_is_kept_and_gradients_are_not_modified(rng, dtype):
+    parameters, grads = draw(rng, dtype), draw(rng, dtype)
+    copies = copy_of(grads)
+    optimizer = AdamW(parameters)
+    optimizer.step(grads)
+    arrays = [*parameters.values(), *optimizer.state().values()]
+    assert {array.dtype for array in arrays} == {np.dtype(dtype)}
+    assert all(np.array_equal(grads[name], copies[name]) for name in grads)
+
+
+def test_state_is_that_of_adam(rng):
+    parameters = draw(rng)
+    assert AdamW(parameters).state().keys() == Adam(parameters).state().keys()
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (
+            {"weight_decay": -0.1},
+            "weight_decay: expected a number of at least 0, got -0.1",
+        ),
+        ({"weight_decay": np.nan}, "weight_decay: expected .* got nan"),
+        ({"beta1": 1}, "beta1: expected"),
+    ],
+)
+def test_bad_settings_are_named(rng, settings, message):
+    with pytest.raises(ValueError, match=message):
+        AdamW(draw(rng), **settings)

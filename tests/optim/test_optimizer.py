@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from transformer_core.optim import Adam
+from transformer_core.optim.optimizer import Optimizer
+
+
+class Descent(Optimizer):
+    """The least an optimiser can do."""
+
+    def update(self, name, parameter, grad):
+        parameter -= self.learning_rate * grad
+
+
+def test_every_parameter_is_updated_in_place():
+    a, b = np.array([1.0, 2.0]), np.array(3.0)
+    optimizer = Descent({"a": a, "b": b}, 0.5)
+    optimizer.step({"b": np.array(2.0), "a": np.array([1.0, -1.0])})
+    assert np.array_equal(a, [0.5, 2.5]) and b == 2
+    assert optimizer.steps == 1
+
+
+def test_the_learning_rate_may_change_between_steps():
+    a = np.array([1.0])
+    optimizer = Descent({"a": a}, 0.5)
+    optimizer.learning_rate = 0.25
+    optimizer.step({"a": np.array([1.0])})
+    assert a == 0.75
+
+
+@pytest.mark.parametrize(
+    "grads, message",
+    [
+        ({"a": np.ones(2)}, "got none for b; without a parameter: none"),
+        ({}, "got none for a, b; without a parameter: none"),
+        (
+            {"a": np.ones(2), "b": np.ones(3), "c": np.ones(1)},
+            "got none for none; without a parameter: c",
+        ),
+        (
+            {"a": np.ones(2), "B": np.ones(3)},
+            "got none for b; without a parameter: B",
+        ),
+        (
+            {"a": np.ones(2), "b": np.ones((1, 3))},
+            r"gradient of b: expected shape \(3\), got \(1, 3\)",
+        ),
+        (
+            {"a": np.ones(2), "b": None},
+            "gradient of b: expected a NumPy array, got NoneType",
+        ),
+    ],
+)
+def test_gradients_that_do_not_fit_update_nothing(grads, message):
+    parameters = {"a": np.ones(2), "b": np.ones(3)}
+    optimizer = Adam(parameters)
+    with pytest.raises(ValueError, match=message):
+        optimizer.step(grads)
+    assert all((array == 1).all() for array in parameters.values())
+    assert not any(array.any() for array in optimizer.state().values())
+    assert optimizer.steps == 0
+
+
+@pytest.mark.parametrize("learning_rate", [0, -1e-3, float("nan")])
+def test_a_bad_learning_rate_is_named(learning_rate):
+    message = f"learning_rate: expected a positive number, got {learning_rate}"
+    with pytest.raises(ValueError, match=message):
+        Descent({"a": np.ones(1)}, learning_rate)

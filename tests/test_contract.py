@@ -1,0 +1,161 @@
+"""What every op and every layer promises."""
+
+import numpy as np
+import pytest
+from cases import ENCODERS, LAYERS, OPS
+from witnesses import arrays_in, normal
+
+from transformer_core.optim import Adam
+
+DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
+EVERY_LAYER = LAYERS | ENCODERS
+
+every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
+every_layer = pytest.mark.parametrize(
+    "case", EVERY_LAYER.values(), ids=EVERY_LAYER.keys()
+)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
+
+
+def assert_dtype(dtype, y, cache, gradients):
+    """Every number is of the dtype; a cache may also hold boolean masks and integer ids."""
+    assert y.dtype == dtype
+    assert {
+        array.dtype for array in arrays_in(cache) if array.dtype.kind not in "biu"
+    } <= {np.dtype(dtype)}
+    assert {gradient.dtype for gradient in gradients} == {np.dtype(dtype)}
+
+
+@every_dtype
+@every_op
+def test_ops_keep_the_dtype(rng, op, dtype):
+    arrays = op.draw(rng, dtype)
+    y, cache = op.forward(*arrays.values(), **op.settings)
+    dy = normal(rng, np.shape(y), dtype)
+    assert_dtype(dtype, y, cache, op.gradients(dy, cache).values())
+
+
+@every_dtype
+@every_layer
+def test_layers_keep_the_dtype(rng, case, dtype):
+    layer, x = case.draw(rng, dtype)
+    assert {array.dtype for array in layer.parameters().values()} == {np.dtype(dtype)}
+    y, cache = layer.forward(x, *case.context)
+    dx, grads = layer.backward(normal(rng, y.shape, dtype), cache)
+    assert_dtype(dtype, y, cache, [dx, *grads.values()])
+
+
+@every_op
+def test_gradients_of_ops_have_the_shapes_of_their_arrays(rng, op):
+    arrays = op.draw(rng, np.float64)
+    y, cache = op.forward(*arrays.values(), **op.settings)
+    gradients = op.gradients(normal(rng, np.shape(y)), cache)
+    shapes = {name: gradient.shape for name, gradient in gradients.items()}
+    assert shapes == op.shapes
+
+
+@every_layer
+def test_every_parameter_has_a_gradient_of_its_shape(rng, case):
+    layer, x = case.draw(rng, np.float64)
+    y, cache = layer.forward(x, *case.context)
+    dx, grads = layer.backward(normal(rng, y.shape), cache)
+    assert dx.shape == x.shape
+    assert {name: grad.shape for name, grad in grads.items()} == {
+        name: array.shape for name, array in layer.parameters().items()
+    }
+
+
+@every_layer
+def test_parameters_are_the_arrays_themselves(rng, case):
+    layer, x = case.draw(rng, np.float64)
+    y, _ = layer.forward(x, *case.context)
+    for name, array in layer.parameters().items():
+        assert layer.parameters()[name] is array
+        before = array.copy()
+        array[...] += rng.normal(size=array.shape)
+        assert not np.array_equal(layer.forward(x, *case.context)[0], y), name
+        array[...] = before
+
+
+@every_layer
+def test_a_second_call_leaves_the_first_cache_alone(rng, case):
+    layer, x = case.draw(rng, np.float64)
+    y, cache = layer.forward(x, *case.context)
+    dy = normal(rng, y.shape)
+    dx, grads = layer.backward(dy, cache)
+
+    y, cache = layer.forward(x, *case.context)
+    layer.forward(normal(rng, x.shape), *case.context)
+    for _ in range(2):
+        dx_again, grads_again = layer.backward(dy, cache)
+        assert np.array_equal(dx_again, dx)
+        assert all(np.array_equal(grads_again[name], grads[name]) for name in grads)
+
+
+@every_op
+def test_ops_do_not_modify_what_they_are_given(rng, op):
+    arrays = op.draw(rng, np.float64)
+    copies = {name: array.copy() for name, array in arrays.items()}
+    y, cache = op.forward(*arrays.values(), **op.settings)
+    cached = [array.copy() for array in arrays_in(cache)]
+    dy = normal(rng, np.shape(y))
+    dy_copy = dy.copy()
+    op.gradients(dy, cache)
+    assert np.array_equal(dy, dy_copy)
+    assert all(np.array_equal(arrays[name], copies[name]) for name in arrays)
+    assert all(map(np.array_equal, arrays_in(cache), cached))
+
+
+@every_layer
+def test_layers_do_not_modify_what_they_are_given(rng, case):
+    layer, x = case.draw(rng, np.float64)
+    arrays = [x, *case.context, *layer.parameters().values()]
+    copies = [array.copy() for array in arrays]
+    y, cache = layer.forward(x, *case.context)
+    dy = normal(rng, y.shape)
+    dy_copy = dy.copy()
+    layer.backward(dy, cache)
+    assert np.array_equal(dy, dy_copy)
+    assert all(map(np.array_equal, arrays, copies))
+
+
+@every_layer
+def test_every_parameter_moves_in_one_step(rng, case):
+    layer, x = case.draw(rng, np.float64)
+    parameters = layer.parameters()
+    before = {name: array.copy() for name, array in parameters.items()}
+    y, cache = layer.forward(x, *case.context)
+    _, grads = layer.backward(normal(rng, y.shape), cache)
+    Adam(parameters).step(grads)
+    still = [
+        name for name in parameters if np.array_equal(parameters[name], before[name])
+    ]
+    assert still == []
+
+
+@every_layer
+def test_a_cotangent_of_another_shape_is_named(rng, case):
+    layer, x = case.draw(rng, np.float64)
+    y, cache = layer.forward(x, *case.context)
+    with pytest.raises(
+        ValueError, match=r"dy: expected shape \(.*\), got \(2, 5, 99\)"
+    ):
+        layer.backward(normal(rng, (2, 5, 99)), cache)
+
+
+@every_layer
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (np.ones((2, 5, 99)), r"expected shape \(.*\), got"),
+        (
+            np.ones((0, 5, 6)),
+            r"x: expected at least one element, got shape \(0, 5, 6\)",
+        ),
+        ([[1.0]], "x: expected a NumPy array, got list"),
+    ],
+)
+def test_a_bad_input_is_named(case, x, message):
+    layer = case.build(np.random.default_rng(0), np.float64)
+    with pytest.raises(ValueError, match=message):
+        layer.forward(x, *case.context)

@@ -1,0 +1,162 @@
+"""What holds for the pages, the notebooks and the files that describe the project."""
+
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+
+import pytest
+import yaml
+from sphinx_external_toc.parsing import parse_toc_yaml
+from texts import ROOT, cells, prose, read
+
+import transformer_core
+
+PAGES = sorted(ROOT.glob("book/*.md"))
+NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
+
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+every_text = pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *PAGES, *NOTEBOOKS], ids=lambda path: path.name
+)
+
+
+def requirements(name):
+    """The requirements of a file, without its comments."""
+    lines = (line.partition("#")[0].strip() for line in read(ROOT / name).splitlines())
+    return [line for line in lines if line]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def labels():
+    found = re.findall(
+        r"^\s*\$\$ \((eq:[\w-]+)\)$|^:label: (eq:[\w-]+)$",
+        "\n".join(map(read, PAGES)),
+        flags=re.MULTILINE,
+    )
+    return [one or other for one, other in found]
+
+
+# Requirements and versions
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["requirements.txt", ".binder/requirements.txt", "tests/browser/requirements.txt"],
+)
+def test_every_requirement_is_an_exact_pin(name):
+    for requirement in requirements(name):
+        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", requirement)
+
+
+def test_binder_has_the_versions_that_the_book_is_built_with():
+    assert set(requirements(".binder/requirements.txt")) <= set(
+        requirements("requirements.txt")
+    )
+
+
+def test_binder_has_what_the_notebooks_and_the_package_import():
+    code = [cell.source for path in NOTEBOOKS for cell in cells(path, "code")]
+    code += map(read, ROOT.glob("transformer_core/**/*.py"))
+    imported = re.findall(r"^ *(?:import|from) (\w+)", "\n".join(code), re.MULTILINE)
+    distributions = packages_distributions()
+    installed = {
+        line.partition("==")[0] for line in requirements(".binder/requirements.txt")
+    }
+    for module in set(imported) - sys.stdlib_module_names - {"transformer_core"}:
+        assert installed & set(distributions[module]), module
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    citation = yaml.safe_load(read(ROOT / "CITATION.cff"))
+    assert project["version"] == transformer_core.__version__
+    assert citation["version"] == transformer_core.__version__
+    assert citation["license"] == project["license"]
+
+
+# Pages and notebooks together
+
+
+def test_the_table_of_contents_has_every_page_and_notebook():
+    listed = set(parse_toc_yaml(ROOT / "_toc.yml"))
+    files = [path.relative_to(ROOT) for path in PAGES + NOTEBOOKS]
+    assert listed == {path.with_suffix("").as_posix() for path in files}
+
+
+def test_every_chapter_has_a_notebook_of_its_name():
+    chapters = {path.stem for path in PAGES if path.stem[0].isdigit()}
+    assert chapters == {path.stem for path in NOTEBOOKS}
+
+
+@every_text
+def test_relative_links_lead_to_a_file(path):
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        if not re.match(r"\w+:|#", link):
+            assert (path.parent / link.partition("#")[0]).exists(), link
+
+
+# Pages
+
+
+def test_equation_labels_are_unique():
+    assert len(labels()) == len(set(labels()))
+
+
+@every_page
+def test_references_to_equations_resolve(path):
+    assert set(re.findall(r"\{eq\}`([^`]+)`", read(path))) <= set(labels())
+
+
+@every_page
+def test_a_blank_line_stands_before_every_labelled_equation(path):
+    """Without it, MyST drops the label."""
+    lines = read(path).splitlines()
+    marks = [i for i, line in enumerate(lines) if line.strip().startswith("$$")]
+    assert len(marks) % 2 == 0
+    for opening, closing in zip(marks[::2], marks[1::2], strict=True):
+        assert lines[opening].strip() == "$$", lines[opening]
+        if "(eq:" in lines[closing]:
+            assert lines[opening - 1].strip() == "", lines[opening + 1]
+
+
+@every_text
+def test_equations_carry_no_label_of_latex(path):
+    """Sphinx cannot refer to it."""
+    assert not re.search(r"\\(label|eqref)\b", prose(path))
+
+
+# Notebooks
+
+
+@every_notebook
+def test_notebooks_are_stored_executed(path):
+    code = [cell for cell in cells(path, "code") if cell.source.strip()]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    for cell in code:
+        failed = any(output.output_type == "error" for output in cell.outputs)
+        assert failed == ("raises-exception" in tags(cell)), cell.source
+
+
+@every_notebook
+def test_every_figure_says_what_it_shows(path):
+    for cell in cells(path, "code"):
+        kinds = {kind for output in cell.outputs for kind in output.get("data", {})}
+        if any(kind.startswith("image/") for kind in kinds):
+            image = cell.metadata.get("mystnb", {}).get("image", {})
+            assert len(image.get("alt", "")) >= 40, cell.source
+
+
+@every_notebook
+def test_notebooks_stay_small(path):
+    assert path.stat().st_size < 600 * 1024
+
+
+@every_notebook
+def test_notebooks_hold_plain_markdown(path):
+    """Roles and directives of MyST are for the pages: other readers show them raw."""
+    assert not re.search(r"\{[\w:-]+\}`|^(```|:::)\{", prose(path), flags=re.MULTILINE)
