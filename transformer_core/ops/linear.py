@@ -13,7 +13,7 @@ class LinearCache(NamedTuple):
 
 
 def linear(x, weight, bias):
-    """Apply the same affine map to every position (eq:linear).
+    r"""Apply the same affine map to every position (eq:linear).
 
     .. math:: y = x \mathbf{W} + b
 

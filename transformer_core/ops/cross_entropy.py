@@ -1,0 +1,102 @@
+"""The cross-entropy of softmax(logits) and the right answers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.checks import check_ids, check_shape
+
+
+class CrossEntropyCache(NamedTuple):
+    p: np.ndarray
+    targets: np.ndarray
+    share: np.ndarray
+
+
+def cross_entropy(logits, targets, weights=None):
+    r"""Average the surprise at the right answers (eq:cross-entropy).
+
+    .. math::
+        \mathcal{L} = \sum_n \omega_n \Bigl(\ln \sum_v e^{z_{nv}} - z_{n t_n}\Bigr), \qquad
+        \omega_n = \frac{w_n}{\sum_m w_m}
+
+    Parameters
+    ----------
+    logits : ndarray (..., V)
+        Scores z of the V tokens.
+    targets : ndarray of int (...)
+        The right token t of each position, 0 to V - 1; also where the weight is 0.
+    weights : ndarray (...), optional
+        How much each position counts, 0 = not at all: the mask of masked language modelling, or
+        ``class_weights[targets]``. Default: 1 everywhere.
+
+    Returns
+    -------
+    loss : scalar
+        In nats a counted position.
+    cache : CrossEntropyCache
+        The probabilities p = softmax(z), the targets, and the share w / sum(w) of each position.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together, an array is empty, a target is not a whole number from 0
+        to V - 1, a weight is negative or not finite, or no weight is positive.
+
+    Source: seed 003, section 1.4; seed 004, section 4.
+    """
+    check_shape("logits", logits, ..., "V")
+    check_ids("targets", targets, logits.shape[-1])
+    check_shape("targets", targets, *logits.shape[:-1])
+    weights = np.ones(targets.shape) if weights is None else weights
+    check_weights(weights, targets.shape)
+    share = (weights / weights.sum()).astype(logits.dtype)
+
+    z = logits - logits.real.max(axis=-1, keepdims=True)
+    z_target = np.take_along_axis(z, targets[..., np.newaxis], axis=-1)[..., 0]
+    p = np.exp(z, out=z)
+    total = p.sum(axis=-1)
+    loss = (share * (np.log(total) - z_target)).sum()
+    p /= total[..., np.newaxis]
+    return loss, CrossEntropyCache(p, targets, share)
+
+
+def cross_entropy_backward(dloss, cache):
+    r"""Backward pass of :func:`cross_entropy` (eq:cross-entropy-backward).
+
+    .. math:: \bar{z}_{nv} = \bar{\mathcal{L}} \, \omega_n \bigl(p_{nv} - [v = t_n]\bigr)
+
+    Positions that do not count get the gradient 0.
+
+    Parameters
+    ----------
+    dloss : scalar
+        Cotangent of ``loss``; 1 at the end of a model.
+    cache : CrossEntropyCache
+
+    Returns
+    -------
+    dlogits : ndarray (..., V)
+
+    Source: seed 004, section 4.2.
+    """
+    p, targets, share = cache
+    scale = dloss * share
+    dlogits = p * scale[..., np.newaxis]
+    rows = dlogits.reshape(-1, p.shape[-1])
+    rows[np.arange(len(rows)), targets.ravel()] -= scale.ravel()  # 1 at the targets
+    return dlogits
+
+
+def check_weights(weights, shape):
+    """Raise ``ValueError`` unless every position's weight is at least 0, and one is positive."""
+    check_shape("weights", weights, *shape)
+    if weights.dtype.kind not in "biuf":
+        raise ValueError(f"weights: expected real numbers, got {weights.dtype}")
+    wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+    if wrong.size:
+        raise ValueError(
+            f"weights: expected finite numbers of at least 0, got {wrong[0]}"
+        )
+    if not weights.any():
+        raise ValueError("weights: expected at least one counted position, got only 0")
