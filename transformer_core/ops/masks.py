@@ -1,0 +1,67 @@
+"""Masks: who may attend to whom. Boolean, True = may attend."""
+
+import numpy as np
+
+from transformer_core.checks import check_positive_int, check_shape
+
+
+def causal_keep(length):
+    r"""Let each position attend to itself and to those before it (eq:causal-keep).
+
+    .. math:: \text{keep}_{ts} = [s \le t]
+
+    Combine it with other masks by ``&``.
+
+    Parameters
+    ----------
+    length : int
+        T, of the queries and of the keys.
+
+    Returns
+    -------
+    ndarray of bool (T, T)
+
+    Raises
+    ------
+    ValueError
+        If ``length`` is not a positive whole number.
+
+    Source: seed 003, section 1.3 (decoder stack) and P1.
+    """
+    check_positive_int("length", length)
+    return np.tri(length, dtype=bool)
+
+
+def padding_keep(lengths, length):
+    r"""Let every position attend to the tokens and not to the padding (eq:padding-keep).
+
+    .. math:: \text{keep}_{bs} = [s \le n_b], \qquad s = 1, \dots, S
+
+    Parameters
+    ----------
+    lengths : ndarray of int (B,)
+        n, how many tokens each sequence has; the padding follows them.
+    length : int
+        S, of the padded sequences.
+
+    Returns
+    -------
+    ndarray of bool (B, 1, 1, S)
+        The same for every head and every query.
+
+    Raises
+    ------
+    ValueError
+        If ``lengths`` are not whole numbers from 0 to S, or ``length`` is not a positive one.
+    """
+    check_positive_int("length", length)
+    check_shape("lengths", lengths, "B")
+    if (
+        not np.issubdtype(lengths.dtype, np.integer)
+        or lengths.min() < 0
+        or lengths.max() > length
+    ):
+        raise ValueError(
+            f"lengths: expected whole numbers from 0 to {length}, got {lengths}"
+        )
+    return (np.arange(length) < lengths[:, np.newaxis])[:, np.newaxis, np.newaxis]
