@@ -7,18 +7,30 @@ import numpy as np
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
 from transformer_core.names import join
+from transformer_core.ops.gelu import (
+    gelu,
+    gelu_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
+)
 from transformer_core.ops.linear import LinearCache
-from transformer_core.ops.relu import ReluCache, relu, relu_backward
+from transformer_core.ops.relu import relu, relu_backward
+
+ACTIVATIONS = {
+    "relu": (relu, relu_backward),
+    "gelu": (gelu, gelu_backward),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
+}
 
 
 class FeedForwardCache(NamedTuple):
     hidden: LinearCache
-    relu: ReluCache
+    activation: NamedTuple
     output: LinearCache
 
 
 class FeedForward(Layer):
-    """y = max(0, x W_1 + b_1) W_2 + b_2, the same at every position (eq:feed-forward).
+    """y = f(x W_1 + b_1) W_2 + b_2, the same at every position (eq:feed-forward).
 
     Parameters
     ----------
@@ -26,9 +38,16 @@ class FeedForward(Layer):
         D and F.
     rng : numpy.random.Generator
     dtype : NumPy dtype
+    activation : {"relu", "gelu", "gelu_tanh"}
+        f. "gelu" needs SciPy.
     """
 
-    def __init__(self, width, hidden_width, rng, dtype=np.float32):
+    def __init__(self, width, hidden_width, rng, dtype=np.float32, activation="relu"):
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}"
+            )
+        self.activate, self.activate_backward = ACTIVATIONS[activation]
         self.hidden = Linear(width, hidden_width, rng, dtype)
         self.output = Linear(hidden_width, width, rng, dtype)
         self.sublayers = {"hidden": self.hidden, "output": self.output}
@@ -36,12 +55,13 @@ class FeedForward(Layer):
     def forward(self, x):
         """Map x (..., D) to y (..., D)."""
         hidden, hidden_cache = self.hidden.forward(x)
-        active, relu_cache = relu(hidden)
+        active, activation_cache = self.activate(hidden)
         y, output_cache = self.output.forward(active)
-        return y, FeedForwardCache(hidden_cache, relu_cache, output_cache)
+        return y, FeedForwardCache(hidden_cache, activation_cache, output_cache)
 
     def backward(self, dy, cache):
+        """Run the pass backwards (eq:feed-forward-backward)."""
         dactive, doutput = self.output.backward(dy, cache.output)
-        dhidden = relu_backward(dactive, cache.relu)
+        dhidden = self.activate_backward(dactive, cache.activation)
         dx, dhidden_parameters = self.hidden.backward(dhidden, cache.hidden)
         return dx, join({"hidden": dhidden_parameters, "output": doutput})
