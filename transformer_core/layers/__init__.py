@@ -4,18 +4,27 @@
 has the names of ``layer.parameters()``, always all of them.
 """
 
+from transformer_core.layers.embedding import Embedding, TiedReadout
 from transformer_core.layers.encoder_layer import EncoderLayer
 from transformer_core.layers.feed_forward import FeedForward
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
-from transformer_core.layers.multi_head_attention import MultiHeadSelfAttention
+from transformer_core.layers.multi_head_attention import (
+    MultiHeadCrossAttention,
+    MultiHeadSelfAttention,
+)
+from transformer_core.layers.positions import LearnedPositions
 from transformer_core.layers.residual import Residual
 
 __all__ = [
+    "Embedding",
     "EncoderLayer",
     "FeedForward",
     "LayerNorm",
+    "LearnedPositions",
     "Linear",
+    "MultiHeadCrossAttention",
     "MultiHeadSelfAttention",
     "Residual",
+    "TiedReadout",
 ]

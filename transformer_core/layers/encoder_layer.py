@@ -27,22 +27,29 @@ class EncoderLayer(Layer):
         Where the normalisation stands, see ``Residual``.
     rng : numpy.random.Generator
     dtype : NumPy dtype
+    dropout : float
+        Rate, on the attention weights and on the output of both branches.
     """
 
-    def __init__(self, width, heads, hidden_width, norm, rng, dtype=np.float32):
-        attention = MultiHeadSelfAttention(width, heads, rng, dtype)
+    def __init__(
+        self, width, heads, hidden_width, norm, rng, dtype=np.float32, dropout=0.0
+    ):
+        attention = MultiHeadSelfAttention(width, heads, rng, dtype, dropout)
         feed_forward = FeedForward(width, hidden_width, rng, dtype)
-        self.attention = Residual(attention, width, norm, dtype)
-        self.feed_forward = Residual(feed_forward, width, norm, dtype)
+        self.attention = Residual(attention, width, norm, dtype, dropout)
+        self.feed_forward = Residual(feed_forward, width, norm, dtype, dropout)
         self.sublayers = {
             "attention": self.attention,
             "feed_forward": self.feed_forward,
         }
 
-    def forward(self, x, keep=None):
-        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T)."""
-        attended, attention_cache = self.attention.forward(x, keep)
-        y, feed_forward_cache = self.feed_forward.forward(attended)
+    def forward(self, x, keep=None, rng=None):
+        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T).
+
+        ``rng`` draws what is dropped in training; None: evaluation.
+        """
+        attended, attention_cache = self.attention.forward(x, keep, rng, rng=rng)
+        y, feed_forward_cache = self.feed_forward.forward(attended, rng=rng)
         return y, EncoderLayerCache(attention_cache, feed_forward_cache)
 
     def backward(self, dy, cache):

@@ -4,17 +4,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int
+from transformer_core.checks import check_positive_int, check_shape
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
 from transformer_core.names import join
 from transformer_core.ops.attention import AttentionCache, attention, attention_backward
+from transformer_core.ops.dropout import check_rate
 from transformer_core.ops.heads import check_heads, merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
 
 
 class SelfAttentionCache(NamedTuple):
     query_key_value: LinearCache
+    attention: AttentionCache
+    output: LinearCache
+
+
+class CrossAttentionCache(NamedTuple):
+    query: LinearCache
+    key_value: LinearCache
     attention: AttentionCache
     output: LinearCache
 
@@ -33,12 +41,16 @@ class MultiHeadSelfAttention(Layer):
         H, a divisor of D.
     rng : numpy.random.Generator
     dtype : NumPy dtype
+    dropout : float
+        Rate at which attention weights are dropped in training.
     """
 
-    def __init__(self, width, heads, rng, dtype=np.float32):
+    def __init__(self, width, heads, rng, dtype=np.float32, dropout=0.0):
         check_positive_int("width", width)
         check_heads(width, heads)
+        check_rate("dropout", dropout)
         self.heads = heads
+        self.dropout = dropout
         self.query_key_value = Linear(width, 3 * width, rng, dtype)
         self.output = Linear(width, width, rng, dtype)
         self.sublayers = {
@@ -46,21 +58,105 @@ class MultiHeadSelfAttention(Layer):
             "output": self.output,
         }
 
-    def forward(self, x, keep=None):
-        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T)."""
+    def forward(self, x, keep=None, rng=None):
+        """Map x (B, T, D) to y (B, T, D); ``keep`` broadcasts to (B, H, T, T).
+
+        ``rng`` draws what is dropped in training; None: evaluation.
+        """
         projected, projection_cache = self.query_key_value.forward(x)
-        query, key, value = (
-            split_heads(part, self.heads) for part in np.split(projected, 3, axis=-1)
-        )
-        context, attention_cache = attention(query, key, value, keep)
-        y, output_cache = self.output.forward(merge_heads(context))
+        parts = np.split(projected, 3, axis=-1)
+        context, attention_cache = attend(*parts, self.heads, keep, self.dropout, rng)
+        y, output_cache = self.output.forward(context)
         return y, SelfAttentionCache(projection_cache, attention_cache, output_cache)
 
     def backward(self, dy, cache):
-        dmerged, doutput = self.output.backward(dy, cache.output)
-        dheads = attention_backward(split_heads(dmerged, self.heads), cache.attention)
-        dprojected = np.concatenate([merge_heads(dhead) for dhead in dheads], axis=-1)
+        """Return dx and the gradients (eq:multi-head-backward).
+
+        The last step is eq:attention-backward-input and eq:attention-backward-projections.
+        """
+        dcontext, doutput = self.output.backward(dy, cache.output)
+        dparts = attend_backward(dcontext, self.heads, cache.attention)
         dx, dprojection = self.query_key_value.backward(
-            dprojected, cache.query_key_value
+            np.concatenate(dparts, axis=-1), cache.query_key_value
         )
         return dx, join({"query_key_value": dprojection, "output": doutput})
+
+
+class MultiHeadCrossAttention(Layer):
+    """Every position attends to every position of another sequence (eq:cross-attention).
+
+    The keys and the values are one matrix product: columns 0 to D of ``key_value`` make the
+    keys, D to 2D the values.
+
+    Parameters
+    ----------
+    width : int
+        D, of both sequences.
+    heads : int
+        H, a divisor of D.
+    rng : numpy.random.Generator
+    dtype : NumPy dtype
+    dropout : float
+        Rate at which attention weights are dropped in training.
+    """
+
+    def __init__(self, width, heads, rng, dtype=np.float32, dropout=0.0):
+        check_positive_int("width", width)
+        check_heads(width, heads)
+        check_rate("dropout", dropout)
+        self.heads = heads
+        self.dropout = dropout
+        self.query = Linear(width, width, rng, dtype)
+        self.key_value = Linear(width, 2 * width, rng, dtype)
+        self.output = Linear(width, width, rng, dtype)
+        self.sublayers = {
+            "query": self.query,
+            "key_value": self.key_value,
+            "output": self.output,
+        }
+
+    def forward(self, x, source, keep=None, rng=None):
+        """Map x (B, T, D) and source (B, S, D) to y (B, T, D).
+
+        ``keep`` broadcasts to (B, H, T, S). ``rng`` draws what is dropped in training; None:
+        evaluation.
+        """
+        check_shape("x", x, "B", "T", "D")
+        check_shape("source", source, x.shape[0], "S", x.shape[-1])
+        query, query_cache = self.query.forward(x)
+        key_value, key_value_cache = self.key_value.forward(source)
+        key, value = np.split(key_value, 2, axis=-1)
+        context, attention_cache = attend(
+            query, key, value, self.heads, keep, self.dropout, rng
+        )
+        y, output_cache = self.output.forward(context)
+        return y, CrossAttentionCache(
+            query_cache, key_value_cache, attention_cache, output_cache
+        )
+
+    def backward(self, dy, cache):
+        """Return dx, dsource and the gradients (eq:cross-attention-backward)."""
+        dcontext, doutput = self.output.backward(dy, cache.output)
+        dquery, *dkey_value = attend_backward(dcontext, self.heads, cache.attention)
+        dx, dquery_parameters = self.query.backward(dquery, cache.query)
+        dsource, dkey_value_parameters = self.key_value.backward(
+            np.concatenate(dkey_value, axis=-1), cache.key_value
+        )
+        grads = {
+            "query": dquery_parameters,
+            "key_value": dkey_value_parameters,
+            "output": doutput,
+        }
+        return dx, dsource, join(grads)
+
+
+def attend(query, key, value, heads, keep, rate, rng):
+    """Attend in every head by itself: (B, T, D), (B, S, D), (B, S, D) to (B, T, D)."""
+    parts = (split_heads(part, heads) for part in (query, key, value))
+    context, cache = attention(*parts, keep, rate, rng)
+    return merge_heads(context), cache
+
+
+def attend_backward(dcontext, heads, cache):
+    dparts = attention_backward(split_heads(dcontext, heads), cache)
+    return [merge_heads(dpart) for dpart in dparts]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.checks import check_shape
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.softmax import SoftmaxCache, softmax, softmax_backward
 
 
@@ -14,9 +15,10 @@ class AttentionCache(NamedTuple):
     key: np.ndarray
     value: np.ndarray
     weights: np.ndarray
+    dropout: DropoutCache = DropoutCache(None, 0)
 
 
-def attention(query, key, value, keep=None):
+def attention(query, key, value, keep=None, rate=0, rng=None):
     r"""Average the values, each query with its own weights (eq:attention).
 
     .. math::
@@ -24,7 +26,8 @@ def attention(query, key, value, keep=None):
         \mathbf{A} = \operatorname{softmax}(\mathbf{S}), \qquad
         \mathbf{O} = \mathbf{A} \mathbf{V}
 
-    A query that may attend to nothing gets the output 0.
+    A query that may attend to nothing gets the output 0. In training, dropout may stand between
+    the weights and the values (eq:attention-dropout).
 
     Parameters
     ----------
@@ -33,6 +36,10 @@ def attention(query, key, value, keep=None):
     value : ndarray (..., S, K_v)
     keep : ndarray of bool, broadcastable to (..., T, S), optional
         True where a query may attend to a key. Default: everywhere.
+    rate : float
+        Of the dropout on the weights, in [0, 1).
+    rng : numpy.random.Generator, optional
+        Draws what is dropped, in training. Default: evaluation, nothing is.
 
     Returns
     -------
@@ -42,7 +49,8 @@ def attention(query, key, value, keep=None):
     Raises
     ------
     ValueError
-        If the shapes do not fit together, an array is empty, or ``keep`` is not a boolean mask.
+        If the shapes do not fit together, an array is empty, ``keep`` is not a boolean mask, or
+        ``rate`` is not in [0, 1).
 
     Source: Vaswani et al. 2017; seed 003, equations 1 to 3.
     """
@@ -52,11 +60,15 @@ def attention(query, key, value, keep=None):
     scores = query @ key.swapaxes(-1, -2)
     scores *= 1 / sqrt(query.shape[-1])
     weights, _ = softmax(scores, keep)
-    return weights @ value, AttentionCache(query, key, value, weights)
+    dropped, dropout_cache = dropout(weights, rate, rng)
+    return dropped @ value, AttentionCache(query, key, value, weights, dropout_cache)
 
 
 def attention_backward(doutput, cache):
     r"""Backward pass of :func:`attention` (eq:attention-backward).
+
+    In steps: eq:attention-backward-value, eq:attention-backward-weights,
+    eq:attention-backward-scores, eq:attention-backward-query and eq:attention-backward-key.
 
     .. math::
         \bar{\mathbf{V}} = \mathbf{A}^\top \bar{\mathbf{O}}, \quad
@@ -65,6 +77,9 @@ def attention_backward(doutput, cache):
             - \operatorname{rowsum}(\bar{\mathbf{A}} \odot \mathbf{A})\bigr), \quad
         \bar{\mathbf{Q}} = \frac{\bar{\mathbf{S}} \mathbf{K}}{\sqrt{K}}, \quad
         \bar{\mathbf{K}} = \frac{\bar{\mathbf{S}}^\top \mathbf{Q}}{\sqrt{K}}
+
+    If weights were dropped, the dropped ones make :math:`\bar{\mathbf{V}}`, and
+    :math:`\bar{\mathbf{A}}` passes through the same mask (eq:attention-backward-dropout).
 
     Parameters
     ----------
@@ -83,12 +98,14 @@ def attention_backward(doutput, cache):
     ValueError
         If ``doutput`` has not the shape of ``output``.
 
-    Source: seed 003, section 1.6, equations 10 and 11.
+    Source: seed 003, section 1.6, steps 1 to 3, with equations 10 and 11.
     """
-    query, key, value, weights = cache
+    query, key, value, weights, dropout_cache = cache
     check_shape("doutput", doutput, *query.shape[:-1], value.shape[-1])
-    dvalue = weights.swapaxes(-1, -2) @ doutput
-    dweights = doutput @ value.swapaxes(-1, -2)
+    dropped = dropout_backward(weights, dropout_cache)  # forward again: the same map
+    dvalue = dropped.swapaxes(-1, -2) @ doutput
+    ddropped = doutput @ value.swapaxes(-1, -2)
+    dweights = dropout_backward(ddropped, dropout_cache)
     dscores = softmax_backward(dweights, SoftmaxCache(weights))
     dscores *= 1 / sqrt(query.shape[-1])
     return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue
