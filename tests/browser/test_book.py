@@ -207,12 +207,15 @@ def test_links_lead_to_pages_and_places_of_the_book(view):
     links = view.tab.locator("article a[href]").evaluate_all(
         "all => all.map(a => a.href)"
     )
+    broken = []
     for link in links:
-        if link.startswith("file:"):
-            target, _, place = link.partition("#")
-            path = HTML / target.removeprefix(HTML.as_uri() + "/")
-            assert path.exists(), link
-            assert not place or f'id="{place}"' in read(path), link
+        target, _, place = link.partition("#")
+        path = HTML / target.removeprefix(HTML.as_uri() + "/")
+        if link.startswith("file:") and not (
+            path.exists() and (not place or f'id="{place}"' in read(path))
+        ):
+            broken.append(link)
+    assert broken == []
 
 
 def test_folded_answers_open_on_a_click(tab):

@@ -117,7 +117,7 @@ def test_dtype_is_kept_and_parts_are_not_modified(rng, dtype):
 @pytest.mark.parametrize("weight", [-1, np.nan, np.inf])
 def test_a_bad_weight_is_named(weight):
     good = (1, 1.0, {"w": np.ones(1)})
-    message = f"weight of part 1: expected a finite number of at least 0, got {weight}"
+    message = f"weight of part 1: expected at least 0 and finite, got {weight}"
     with pytest.raises(ValueError, match=message):
         combine([good, (weight, 1.0, {"w": np.ones(1)})])
 

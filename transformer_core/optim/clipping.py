@@ -45,7 +45,7 @@ def clip_by_global_norm(grads, max_norm):
         squares[name] = float(np.square(grad, dtype=np.float64).sum())
     norm = math.sqrt(sum(squares.values()))
     if not math.isfinite(norm):
-        wrong = [name for name, square in squares.items() if not math.isfinite(square)]
+        wrong = [name for name in squares if not math.isfinite(squares[name])]
         raise ValueError(
             f"grads: expected a finite norm, got {norm} from {summary(wrong)}"
         )

@@ -39,7 +39,7 @@ def combine(parts):
     for k, (weight, part_loss, grads) in enumerate(parts):
         if not 0 <= weight < float("inf"):
             raise ValueError(
-                f"weight of part {k}: expected a finite number of at least 0, got {weight}"
+                f"weight of part {k}: expected at least 0 and finite, got {weight}"
             )
         weight = float(weight)  # a Python number leaves the dtype of an array alone
         total += weight
