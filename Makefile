@@ -11,7 +11,7 @@ RECORDED := TQDM_DISABLE=1
 TESTED := $(RECORDED) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint notebooks lab lock clean
+.PHONY: help book test lint browse notebooks lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
@@ -28,18 +28,22 @@ book: $(READY)  ## Build the book, every notebook executed, into _build/html
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
 test: $(READY) lint  ## Run every test, then every cell of every notebook
-	$(TESTED) $(BIN)/python -m pytest tests --numprocesses $(WORKERS)
+	$(TESTED) $(BIN)/python -m pytest tests --ignore=tests/browser --numprocesses $(WORKERS)
 	$(TESTED) $(BIN)/python -m pytest notebooks --nbval-lax --nbval-current-env \
-	  --nbval-cell-timeout=120 --nbval-kernel-startup-timeout=180 \
+	  --nbval-cell-timeout=300 --nbval-kernel-startup-timeout=180 \
 	  --numprocesses $(WORKERS) --dist loadscope
 
 lint: $(READY)  ## Check the style of the code, notebooks included
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
+browse: $(READY)  ## Look at the built book in a headless browser
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
+	$(BIN)/python -m pytest tests/browser
+
 notebooks: $(READY)  ## Execute every notebook and store its outputs
 	$(RECORDED) $(BIN)/jupyter nbconvert --to notebook --execute --inplace \
-	  --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.timeout=120 $(NOTEBOOKS)
+	  --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.timeout=300 $(NOTEBOOKS)
 
 lab: $(READY)  ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks
