@@ -119,14 +119,17 @@ def training_curve(ax, curves, baselines):
     """
     for name, (steps, losses) in curves.items():
         ax.semilogy(steps, losses, label=name)
-    for name, value in baselines.items():
+    above = np.inf
+    for name, value in sorted(baselines.items(), key=lambda item: -item[1]):
         ax.axhline(value, color=GREY, linestyle="--", linewidth=1)
+        close = value > above / 1.3  # then the label stands below its line
+        above = value
         ax.annotate(
             f"{name}  {value:.2g}",
             (1, value),
             xycoords=("axes fraction", "data"),
             ha="right",
-            va="bottom",
+            va="top" if close else "bottom",
             fontsize=8,
             color=GREY,
         )

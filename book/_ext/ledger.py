@@ -123,18 +123,27 @@ class EquationLedger(SphinxDirective):
         rows = ["| Equation | Function | Witnesses | Tests |", "|---|---|---|---|"]
         for label in labels:
             path, name, line = function = known[label]
+            place = self.repository_link(path, line)
             tests = "<br>".join(
                 f"{name.removeprefix('test_').replace('_', ' ')} (`{file}`)"
                 for file, name in sorted(proofs.tests[label])
             )
             rows.append(
                 f"| {{eq}}`{label}` "
-                f"| {{ref}}`{name} <{listing_id(path, name)}>`<br>`{path}:{line}` "
+                f"| {{ref}}`{name} <{listing_id(path, name)}>`<br>{place} "
                 f"| {self.witnesses(function)} | {tests} |"
             )
         table, *_ = tables = self.parse_text_to_nodes("\n".join(rows))
         table["classes"].append("ledger")
         return tables
+
+    def repository_link(self, path, line):
+        """The line of a file: a link, where the address of the repository is known."""
+        options = self.config.html_theme_options
+        if not options.get("repository_url"):
+            return f"`{path}:{line}`"
+        base = f"{options['repository_url']}/blob/{options['repository_branch']}"
+        return f"[`{path}:{line}`]({base}/{path}#L{line})"
 
     def witnesses(self, function):
         """What the witnesses have measured of a function, under any of its equations."""
