@@ -103,7 +103,7 @@ def definitions(owner, prefix=""):
 
 
 class EquationLedger(SphinxDirective):
-    """The ledger as a table; an equation without function or test is a warning."""
+    """The ledger as a table; an equation without function or test stops the build."""
 
     def run(self):
         root = Path(self.env.srcdir)
@@ -119,7 +119,7 @@ class EquationLedger(SphinxDirective):
             ),
         ]
         if lacking:
-            raise self.error("equation ledger: " + "; ".join(lacking))
+            raise ExtensionError("equation ledger: " + "; ".join(lacking))
         rows = ["| Equation | Function | Witnesses | Tests |", "|---|---|---|---|"]
         for label in labels:
             path, name, line = function = known[label]
