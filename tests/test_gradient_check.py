@@ -241,9 +241,9 @@ def test_probes_are_drawn_without_repetition(rng):
 @pytest.mark.parametrize(
     "grads, probes, message",
     [
-        ({"b": np.ones(2)}, None, r"grads: expected the names \['a'\], got \['b'\]"),
-        ({"a": np.ones((2, 1))}, None, r"gradient of a: .* \(2\), got \(2, 1\)"),
-        ({"a": None}, None, "gradient of a: expected a NumPy array, got NoneType"),
+        ({"b": np.ones(2)}, None, "grads: expected 1 names, missing a; unknown b"),
+        ({"a": np.ones((2, 1))}, None, r"grads: a: .* \(2\), got \(2, 1\)"),
+        ({"a": None}, None, "grads: a: expected a NumPy array, got NoneType"),
         ({"a": np.ones(2)}, 1, "rng: expected a generator to draw the probes, got No"),
     ],
 )

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_array, check_shape
+from transformer_core.checks import check_array
+from transformer_core.names import check_fit
 
 
 def central_difference(f, x, h=1e-5, at=None):
@@ -174,12 +175,7 @@ def check_gradients(
     ValueError
         If the names or shapes differ, there are probes and no rng, or as the witness does.
     """
-    if arrays.keys() != grads.keys():
-        raise ValueError(
-            f"grads: expected the names {sorted(arrays)}, got {sorted(grads)}"
-        )
-    for name, array in arrays.items():
-        check_shape(f"gradient of {name}", grads[name], *array.shape)
+    check_fit("grads", grads, arrays)
     if probes is not None and rng is None:
         raise ValueError("rng: expected a generator to draw the probes, got None")
     scale = 1e-3 * max(np.linalg.norm(grad) for grad in grads.values())

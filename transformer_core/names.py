@@ -1,5 +1,7 @@
 """Dotted names, under which a model's arrays are known."""
 
+from transformer_core.checks import check_shape
+
 
 def join(parts):
     """Flatten ``{"attention": {"weight": w}}`` to ``{"attention.weight": w}``."""
@@ -8,6 +10,18 @@ def join(parts):
         for part, arrays in parts.items()
         for name, array in arrays.items()
     }
+
+
+def check_fit(what, arrays, expected):
+    """Raise ``ValueError`` unless arrays have the names and the shapes of the expected ones."""
+    missing, unknown = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()
+    if missing or unknown:
+        raise ValueError(
+            f"{what}: expected {len(expected)} names, missing {summary(missing)}; "
+            f"unknown {summary(unknown)}"
+        )
+    for name, array in expected.items():
+        check_shape(f"{what}: {name}", arrays[name], *array.shape)
 
 
 def summary(names):

@@ -31,23 +31,23 @@ def test_the_learning_rate_may_change_between_steps():
 @pytest.mark.parametrize(
     "grads, message",
     [
-        ({"a": np.ones(2)}, "got none for b; without a parameter: none"),
-        ({}, "got none for a, b; without a parameter: none"),
+        ({"a": np.ones(2)}, "missing b; unknown none"),
+        ({}, "missing a, b; unknown none"),
         (
             {"a": np.ones(2), "b": np.ones(3), "c": np.ones(1)},
-            "got none for none; without a parameter: c",
+            "missing none; unknown c",
         ),
         (
             {"a": np.ones(2), "B": np.ones(3)},
-            "got none for b; without a parameter: B",
+            "missing b; unknown B",
         ),
         (
             {"a": np.ones(2), "b": np.ones((1, 3))},
-            r"gradient of b: expected shape \(3\), got \(1, 3\)",
+            r"grads: b: expected shape \(3\), got \(1, 3\)",
         ),
         (
             {"a": np.ones(2), "b": None},
-            "gradient of b: expected a NumPy array, got NoneType",
+            "grads: b: expected a NumPy array, got NoneType",
         ),
     ],
 )

@@ -133,12 +133,12 @@ def test_nothing_counted_is_named(parts):
     [
         (
             {"v": np.ones(2)},
-            "grads of part 1: expected the names of part 0, missing w; unknown v",
+            "grads of part 1: expected 1 names, missing w; unknown v",
         ),
         ({}, "missing w; unknown none"),
         (
             {"w": np.ones(1)},
-            r"part 1, gradient of w: expected shape \(2\), got \(1,\)",
+            r"grads of part 1: w: expected shape \(2\), got \(1,\)",
         ),
     ],
 )

@@ -1,7 +1,6 @@
 """What all optimisers share."""
 
-from transformer_core.checks import check_shape
-from transformer_core.names import summary
+from transformer_core.names import check_fit
 
 
 class Optimizer:
@@ -38,15 +37,7 @@ class Optimizer:
             If a parameter has no gradient, a gradient no parameter, or a shape differs. Nothing
             is updated then.
         """
-        missing = self.parameters.keys() - grads.keys()
-        unknown = grads.keys() - self.parameters.keys()
-        if missing or unknown:
-            raise ValueError(
-                "grads: expected one for each parameter, got none for "
-                f"{summary(missing)}; without a parameter: {summary(unknown)}"
-            )
-        for name, parameter in self.parameters.items():
-            check_shape(f"gradient of {name}", grads[name], *parameter.shape)
+        check_fit("grads", grads, self.parameters)
         self.steps += 1
         for name, parameter in self.parameters.items():
             self.update(name, parameter, grads[name])

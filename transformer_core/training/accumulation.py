@@ -1,7 +1,6 @@
 """Gradient accumulation: one batch, worked on in parts."""
 
-from transformer_core.checks import check_shape
-from transformer_core.names import summary
+from transformer_core.names import check_fit
 
 
 def combine(parts):
@@ -47,14 +46,8 @@ def combine(parts):
         if sums is None:
             sums = {name: weight * grad for name, grad in grads.items()}
             continue
-        missing, unknown = sums.keys() - grads.keys(), grads.keys() - sums.keys()
-        if missing or unknown:
-            raise ValueError(
-                f"grads of part {k}: expected the names of part 0, missing "
-                f"{summary(missing)}; unknown {summary(unknown)}"
-            )
+        check_fit(f"grads of part {k}", grads, sums)
         for name, grad in grads.items():
-            check_shape(f"part {k}, gradient of {name}", grad, *sums[name].shape)
             sums[name] += weight * grad
     if total == 0:
         raise ValueError("parts: expected at least one counted token, got none")

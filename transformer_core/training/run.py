@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_core.names import summary
+from transformer_core.names import check_fit
 
 
 class Run:
@@ -117,21 +117,6 @@ class Run:
             target[...] = arrays[name]
         if optimizer is not None:
             optimizer.steps = int(steps)
-
-
-def check_fit(path, arrays, targets):
-    """Raise ``ValueError`` unless the arrays of a file have the names and shapes of the targets."""
-    missing, unknown = targets.keys() - arrays.keys(), arrays.keys() - targets.keys()
-    if missing or unknown:
-        raise ValueError(
-            f"{path}: expected the model's arrays, missing {summary(missing)}; "
-            f"unknown {summary(unknown)}"
-        )
-    for name, target in targets.items():
-        if arrays[name].shape != target.shape:
-            raise ValueError(
-                f"{path}: {name}: expected shape {target.shape}, got {arrays[name].shape}"
-            )
 
 
 def write_atomically(path, content):
