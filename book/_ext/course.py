@@ -10,6 +10,15 @@ from docutils import nodes
 from ledger import listing_id
 from sphinx.util.docutils import SphinxDirective
 
+# For the notebooks' kernels, as in the Makefile: no progress bars, and one thread, whose sums do not
+# depend on the number of cores.
+RECORDED = {
+    "TQDM_DISABLE": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+}
+
 
 class Source(SphinxDirective):
     """Show a function, class or method of the package as it is, without its docstrings.
@@ -62,6 +71,7 @@ class Source(SphinxDirective):
 
 
 def setup(app):
+    os.environ.update(RECORDED)
     app.add_directive("source", Source)
     app.connect("config-inited", key_the_notebook_cache)
     app.connect("config-inited", link_the_repository)
