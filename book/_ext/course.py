@@ -10,8 +10,8 @@ from docutils import nodes
 from ledger import listing_id
 from sphinx.util.docutils import SphinxDirective
 
-# For the notebooks' kernels, as in the Makefile: no progress bars, and one thread, whose sums do not
-# depend on the number of cores.
+# For the kernels of the notebooks, as in the Makefile: no progress bars, and one thread, whose sums
+# do not depend on the number of cores.
 RECORDED = {
     "TQDM_DISABLE": "1",
     "OMP_NUM_THREADS": "1",

@@ -4,6 +4,7 @@
 has the names of ``layer.parameters()``, always all of them.
 """
 
+from transformer_core.layers.decoder_layer import DecoderLayer
 from transformer_core.layers.embedding import Embedding, TiedReadout
 from transformer_core.layers.encoder_layer import EncoderLayer
 from transformer_core.layers.feed_forward import FeedForward
@@ -17,6 +18,7 @@ from transformer_core.layers.positions import LearnedPositions
 from transformer_core.layers.residual import Residual
 
 __all__ = [
+    "DecoderLayer",
     "Embedding",
     "EncoderLayer",
     "FeedForward",

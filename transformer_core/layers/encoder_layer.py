@@ -29,13 +29,28 @@ class EncoderLayer(Layer):
     dtype : NumPy dtype
     dropout : float
         Rate, on the attention weights and on the output of both branches.
+    activation : {"relu", "gelu", "gelu_tanh"}
+        Of the feed-forward layer.
+    attention_bias : bool
+        False: the projections of the attention have no bias.
     """
 
     def __init__(
-        self, width, heads, hidden_width, norm, rng, dtype=np.float32, dropout=0.0
+        self,
+        width,
+        heads,
+        hidden_width,
+        norm,
+        rng,
+        dtype=np.float32,
+        dropout=0.0,
+        activation="relu",
+        attention_bias=True,
     ):
-        attention = MultiHeadSelfAttention(width, heads, rng, dtype, dropout)
-        feed_forward = FeedForward(width, hidden_width, rng, dtype)
+        attention = MultiHeadSelfAttention(
+            width, heads, rng, dtype, dropout, attention_bias
+        )
+        feed_forward = FeedForward(width, hidden_width, rng, dtype, activation)
         self.attention = Residual(attention, width, norm, dtype, dropout)
         self.feed_forward = Residual(feed_forward, width, norm, dtype, dropout)
         self.sublayers = {

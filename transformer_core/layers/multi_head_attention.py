@@ -43,16 +43,18 @@ class MultiHeadSelfAttention(Layer):
     dtype : NumPy dtype
     dropout : float
         Rate at which attention weights are dropped in training.
+    bias : bool
+        False: none of the projections has one.
     """
 
-    def __init__(self, width, heads, rng, dtype=np.float32, dropout=0.0):
+    def __init__(self, width, heads, rng, dtype=np.float32, dropout=0.0, bias=True):
         check_positive_int("width", width)
         check_heads(width, heads)
         check_rate("dropout", dropout)
         self.heads = heads
         self.dropout = dropout
-        self.query_key_value = Linear(width, 3 * width, rng, dtype)
-        self.output = Linear(width, width, rng, dtype)
+        self.query_key_value = Linear(width, 3 * width, rng, dtype, bias)
+        self.output = Linear(width, width, rng, dtype, bias)
         self.sublayers = {
             "query_key_value": self.query_key_value,
             "output": self.output,
@@ -98,17 +100,19 @@ class MultiHeadCrossAttention(Layer):
     dtype : NumPy dtype
     dropout : float
         Rate at which attention weights are dropped in training.
+    bias : bool
+        False: none of the projections has one.
     """
 
-    def __init__(self, width, heads, rng, dtype=np.float32, dropout=0.0):
+    def __init__(self, width, heads, rng, dtype=np.float32, dropout=0.0, bias=True):
         check_positive_int("width", width)
         check_heads(width, heads)
         check_rate("dropout", dropout)
         self.heads = heads
         self.dropout = dropout
-        self.query = Linear(width, width, rng, dtype)
-        self.key_value = Linear(width, 2 * width, rng, dtype)
-        self.output = Linear(width, width, rng, dtype)
+        self.query = Linear(width, width, rng, dtype, bias)
+        self.key_value = Linear(width, 2 * width, rng, dtype, bias)
+        self.output = Linear(width, width, rng, dtype, bias)
         self.sublayers = {
             "query": self.query,
             "key_value": self.key_value,

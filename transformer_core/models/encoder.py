@@ -37,6 +37,8 @@ class Encoder(Layer):
     dtype : NumPy dtype
     dropout : float
         Rate, on the attention weights and on the output of every branch.
+    activation, attention_bias
+        Of every layer, see ``EncoderLayer``.
     """
 
     def __init__(
@@ -52,11 +54,23 @@ class Encoder(Layer):
         rng,
         dtype=np.float32,
         dropout=0.0,
+        activation="relu",
+        attention_bias=True,
     ):
         check_positive_int("layers", layers)
         self.width = width
         self.layers = [
-            EncoderLayer(width, heads, hidden_width, norm, rng, dtype, dropout)
+            EncoderLayer(
+                width,
+                heads,
+                hidden_width,
+                norm,
+                rng,
+                dtype,
+                dropout,
+                activation,
+                attention_bias,
+            )
             for _ in range(layers)
         ]
         self.sublayers = {f"layer_{i}": layer for i, layer in enumerate(self.layers)}

@@ -10,9 +10,10 @@ from transformer_core.checks import check_shape
 class LinearCache(NamedTuple):
     x: np.ndarray
     weight: np.ndarray
+    biased: bool = True
 
 
-def linear(x, weight, bias):
+def linear(x, weight, bias=None):
     r"""Apply the same affine map to every position (eq:linear).
 
     .. math:: y = x \mathbf{W} + b
@@ -21,7 +22,8 @@ def linear(x, weight, bias):
     ----------
     x : ndarray (..., D_in)
     weight : ndarray (D_in, D_out)
-    bias : ndarray (D_out,)
+    bias : ndarray (D_out,), optional
+        Default: none, b = 0.
 
     Returns
     -------
@@ -37,9 +39,11 @@ def linear(x, weight, bias):
     """
     check_shape("weight", weight, "D_in", "D_out")
     check_shape("x", x, ..., weight.shape[0])
-    check_shape("bias", bias, weight.shape[1])
-    y = x.reshape(-1, x.shape[-1]) @ weight + bias
-    return y.reshape(*x.shape[:-1], -1), LinearCache(x, weight)
+    y = x.reshape(-1, x.shape[-1]) @ weight
+    if bias is not None:
+        check_shape("bias", bias, weight.shape[1])
+        y += bias
+    return y.reshape(*x.shape[:-1], -1), LinearCache(x, weight, bias is not None)
 
 
 def linear_backward(dy, cache):
@@ -62,7 +66,8 @@ def linear_backward(dy, cache):
     -------
     dx : ndarray (..., D_in)
     dweight : ndarray (D_in, D_out)
-    dbias : ndarray (D_out,)
+    dbias : ndarray (D_out,) or None
+        None if there was no bias.
 
     Raises
     ------
@@ -71,9 +76,10 @@ def linear_backward(dy, cache):
 
     Source: seed 004, section 3.1.
     """
-    x, weight = cache
+    x, weight, biased = cache
     check_shape("dy", dy, *x.shape[:-1], weight.shape[1])
     dy_rows = dy.reshape(-1, dy.shape[-1])
     dx = dy_rows @ weight.T
     dweight = x.reshape(-1, x.shape[-1]).T @ dy_rows
-    return dx.reshape(x.shape), dweight, dy_rows.sum(axis=0)
+    dbias = dy_rows.sum(axis=0) if biased else None
+    return dx.reshape(x.shape), dweight, dbias

@@ -1,0 +1,75 @@
+"""Vocabularies of single characters."""
+
+import numpy as np
+
+PAD, START, END = 0, 1, 2
+
+
+class Characters:
+    """Gives every character an id; 0 is padding, 1 the start and 2 the end of a target.
+
+    Parameters
+    ----------
+    characters : iterable of str
+        The characters with the ids 3, 4, ...
+    """
+
+    def __init__(self, characters):
+        self.characters = "".join(characters)
+        self.id_of = {c: i for i, c in enumerate(self.characters, start=END + 1)}
+        if len(self.id_of) != len(self.characters):
+            raise ValueError(f"characters: expected each once, got {self.characters!r}")
+
+    def __len__(self):
+        """Return the size V of the vocabulary, special ids included."""
+        return END + 1 + len(self.characters)
+
+    def unknown(self, text):
+        """Return the characters of a text that have no id, in order, each once."""
+        return "".join(dict.fromkeys(c for c in text if c not in self.id_of))
+
+    def encode(self, texts, framed=False):
+        """Return the ids of some texts, padded to the longest.
+
+        Parameters
+        ----------
+        texts : sequence of str
+        framed : bool
+            True: each between a start and an end, as a target.
+
+        Returns
+        -------
+        ids : ndarray of int (B, T)
+        lengths : ndarray of int (B,)
+
+        Raises
+        ------
+        ValueError
+            If there is no text, a text is empty, or a character has no id.
+        """
+        if not texts:
+            raise ValueError("texts: expected at least one, got none")
+        for text in texts:
+            if not text:
+                raise ValueError("text: expected at least one character, got none")
+            unknown = self.unknown(text)
+            if unknown:
+                raise ValueError(f"{text!r}: unknown characters {unknown!r}")
+        rows = [[self.id_of[c] for c in text] for text in texts]
+        if framed:
+            rows = [[START, *row, END] for row in rows]
+        lengths = np.array([len(row) for row in rows])
+        ids = np.full((len(rows), lengths.max()), PAD)
+        for padded, row in zip(ids, rows, strict=True):
+            padded[: len(row)] = row
+        return ids, lengths
+
+    def decode(self, ids):
+        """Return the text of a row of ids: its characters up to the end, specials left out."""
+        text = []
+        for i in ids:
+            if i == END:
+                break
+            if i > END:
+                text.append(self.characters[i - END - 1])
+        return "".join(text)
