@@ -8,13 +8,16 @@ from witnesses import causal, normal, padding, randomise, scattered
 
 from transformer_core import ops
 from transformer_core.layers import (
+    DecoderLayer,
     EncoderLayer,
     FeedForward,
     LayerNorm,
     LearnedPositions,
     Linear,
+    MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     Residual,
+    TiedReadout,
 )
 from transformer_core.models import Encoder
 
@@ -41,14 +44,18 @@ class Op(NamedTuple):
 
 
 class LayerCase(NamedTuple):
+    """A layer with the shape of x and, where it has one, of its second input."""
+
     build: callable
     shape: tuple
     context: tuple = ()
+    second: tuple | None = None
 
     def draw(self, rng, dtype):
-        """Build the layer at a generic point, and draw an input for it."""
+        """Build the layer at a generic point, and draw its inputs."""
         layer = randomise(self.build(np.random.default_rng(1), dtype), rng)
-        return layer, normal(rng, self.shape).astype(dtype)
+        shapes = [self.shape] if self.second is None else [self.shape, self.second]
+        return layer, *(normal(rng, shape).astype(dtype) for shape in shapes)
 
 
 class Restarted:
@@ -58,8 +65,8 @@ class Restarted:
         self.layer = layer
         self.parameters, self.backward = layer.parameters, layer.backward
 
-    def forward(self, x, *context):
-        return self.layer.forward(x, *context, rng=np.random.default_rng(3))
+    def forward(self, *inputs):
+        return self.layer.forward(*inputs, rng=np.random.default_rng(3))
 
 
 def restarted(build):
@@ -84,6 +91,7 @@ MASKS = {
     "no mask": None,
     "padding": padding([4, 2], 4),
     "causal": causal(4)[:3],
+    "padding and causal": padding([4, 2], 4) & causal(4)[:3],
     "a query without keys": scattered(np.random.default_rng(2), 2, 3, 3, 4),
 }
 ATTENTION = Op(
@@ -96,6 +104,7 @@ SOFTMAX = Op(ops.softmax, ops.softmax_backward, {"x": (2, 3, 3, 4)})
 IDS = np.array([[3, 0, 3, 5], [3, 1, 0, 1]])  # repeated in a row and over the batch
 TARGETS = np.array([[0, 4, 2], [2, 2, 1]])
 TOKEN_WEIGHTS = np.array([[0.5, 0.0, 2.0], [1.0, 0.0, 3.0]])
+SMOOTHED = {"targets": TARGETS, "weights": TOKEN_WEIGHTS, "smoothing": 0.3}
 CROSS_ENTROPY = Op(ops.cross_entropy, ops.cross_entropy_backward, {"logits": (2, 3, 5)})
 
 OPS = {
@@ -103,6 +112,7 @@ OPS = {
     "cross_entropy, weights": CROSS_ENTROPY._replace(
         settings={"targets": TARGETS, "weights": TOKEN_WEIGHTS}
     ),
+    "cross_entropy, smoothing": CROSS_ENTROPY._replace(settings=SMOOTHED),
     "embedding": Op(
         lambda table, ids: ops.embedding(ids, table),
         ops.embedding_backward,
@@ -144,6 +154,7 @@ for mask, keep in MASKS.items():
 
 KEEP = padding([5, 3], 5) & causal(5)
 KEEP[1, 0, 2] = False  # a query that may attend to nothing
+SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
 def residual(norm, dropout=0.0):
@@ -152,8 +163,20 @@ def residual(norm, dropout=0.0):
     )
 
 
+def cross_residual(norm):
+    return lambda rng, dtype: Residual(
+        MultiHeadCrossAttention(6, 2, rng, dtype), 6, norm, dtype
+    )
+
+
 def encoder_layer(norm, dropout=0.0):
     return lambda rng, dtype: EncoderLayer(6, 2, 7, norm, rng, dtype, dropout)
+
+
+def decoder_layer(norm, dropout=0.0, activation="relu"):
+    return lambda rng, dtype: DecoderLayer(
+        6, 2, 7, norm, rng, dtype, dropout, activation
+    )
 
 
 def encoder(norm, final_norm, readout):
@@ -187,6 +210,21 @@ LAYERS = {
         (2, 5, 6),
         (KEEP,),
     ),
+    "MultiHeadCrossAttention": LayerCase(
+        lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "MultiHeadCrossAttention, dropout": LayerCase(
+        restarted(lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype, 0.3)),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "TiedReadout": LayerCase(
+        lambda rng, dtype: TiedReadout(7, dtype), (2, 5, 6), second=(7, 6)
+    ),
     "Residual, post": LayerCase(residual("post"), (2, 5, 6)),
     "Residual, pre": LayerCase(residual("pre"), (2, 5, 6)),
     "EncoderLayer, post": LayerCase(encoder_layer("post"), (2, 5, 6), (KEEP,)),
@@ -203,9 +241,20 @@ for norm in ("post", "pre"):
     LAYERS[f"Residual, {norm}, dropout"] = LayerCase(
         restarted(residual(norm, 0.3)), (2, 5, 6)
     )
+    LAYERS[f"Residual, {norm}, cross-attention"] = LayerCase(
+        cross_residual(norm), (2, 5, 6), (SOURCE_KEEP,), (2, 4, 6)
+    )
     LAYERS[f"EncoderLayer, {norm}, dropout"] = LayerCase(
         restarted(encoder_layer(norm, 0.3)), (2, 5, 6), (KEEP,)
     )
+    for variant, build in {
+        norm: decoder_layer(norm),
+        f"{norm}, GELU": decoder_layer(norm, activation="gelu"),
+        f"{norm}, dropout": restarted(decoder_layer(norm, 0.3)),
+    }.items():
+        LAYERS[f"DecoderLayer, {variant}"] = LayerCase(
+            build, (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
+        )
 ENCODERS = {
     f"Encoder, {norm}" + ", final norm" * final_norm + ", readout" * readout: LayerCase(
         encoder(norm, final_norm, readout), (2, 5, 6), (KEEP,)

@@ -38,11 +38,11 @@ def test_ops_keep_the_dtype(rng, op, dtype):
 @every_dtype
 @every_layer
 def test_layers_keep_the_dtype(rng, case, dtype):
-    layer, x = case.draw(rng, dtype)
+    layer, *inputs = case.draw(rng, dtype)
     assert {array.dtype for array in layer.parameters().values()} == {np.dtype(dtype)}
-    y, cache = layer.forward(x, *case.context)
-    dx, grads = layer.backward(normal(rng, y.shape, dtype), cache)
-    assert_dtype(dtype, y, cache, [dx, *grads.values()])
+    y, cache = layer.forward(*inputs, *case.context)
+    *dinputs, grads = layer.backward(normal(rng, y.shape, dtype), cache)
+    assert_dtype(dtype, y, cache, [*dinputs, *grads.values()])
 
 
 @every_op
@@ -56,10 +56,10 @@ def test_gradients_of_ops_have_the_shapes_of_their_arrays(rng, op):
 
 @every_layer
 def test_every_parameter_has_a_gradient_of_its_shape(rng, case):
-    layer, x = case.draw(rng, np.float64)
-    y, cache = layer.forward(x, *case.context)
-    dx, grads = layer.backward(normal(rng, y.shape), cache)
-    assert dx.shape == x.shape
+    layer, *inputs = case.draw(rng, np.float64)
+    y, cache = layer.forward(*inputs, *case.context)
+    *dinputs, grads = layer.backward(normal(rng, y.shape), cache)
+    assert [dx.shape for dx in dinputs] == [x.shape for x in inputs]
     assert {name: grad.shape for name, grad in grads.items()} == {
         name: array.shape for name, array in layer.parameters().items()
     }
@@ -67,28 +67,28 @@ def test_every_parameter_has_a_gradient_of_its_shape(rng, case):
 
 @every_layer
 def test_parameters_are_the_arrays_themselves(rng, case):
-    layer, x = case.draw(rng, np.float64)
-    y, _ = layer.forward(x, *case.context)
+    layer, *inputs = case.draw(rng, np.float64)
+    y, _ = layer.forward(*inputs, *case.context)
     for name, array in layer.parameters().items():
         assert layer.parameters()[name] is array
         before = array.copy()
         array[...] += rng.normal(size=array.shape)
-        assert not np.array_equal(layer.forward(x, *case.context)[0], y), name
+        assert not np.array_equal(layer.forward(*inputs, *case.context)[0], y), name
         array[...] = before
 
 
 @every_layer
 def test_a_second_call_leaves_the_first_cache_alone(rng, case):
-    layer, x = case.draw(rng, np.float64)
-    y, cache = layer.forward(x, *case.context)
+    layer, *inputs = case.draw(rng, np.float64)
+    y, cache = layer.forward(*inputs, *case.context)
     dy = normal(rng, y.shape)
-    dx, grads = layer.backward(dy, cache)
+    *dinputs, grads = layer.backward(dy, cache)
 
-    y, cache = layer.forward(x, *case.context)
-    layer.forward(normal(rng, x.shape), *case.context)
+    y, cache = layer.forward(*inputs, *case.context)
+    layer.forward(*(normal(rng, x.shape) for x in inputs), *case.context)
     for _ in range(2):
-        dx_again, grads_again = layer.backward(dy, cache)
-        assert np.array_equal(dx_again, dx)
+        *dinputs_again, grads_again = layer.backward(dy, cache)
+        assert all(map(np.array_equal, dinputs_again, dinputs))
         assert all(np.array_equal(grads_again[name], grads[name]) for name in grads)
 
 
@@ -108,10 +108,10 @@ def test_ops_do_not_modify_what_they_are_given(rng, op):
 
 @every_layer
 def test_layers_do_not_modify_what_they_are_given(rng, case):
-    layer, x = case.draw(rng, np.float64)
-    arrays = [x, *case.context, *layer.parameters().values()]
+    layer, *inputs = case.draw(rng, np.float64)
+    arrays = [*inputs, *case.context, *layer.parameters().values()]
     copies = [array.copy() for array in arrays]
-    y, cache = layer.forward(x, *case.context)
+    y, cache = layer.forward(*inputs, *case.context)
     dy = normal(rng, y.shape)
     dy_copy = dy.copy()
     layer.backward(dy, cache)
@@ -121,11 +121,11 @@ def test_layers_do_not_modify_what_they_are_given(rng, case):
 
 @every_layer
 def test_every_parameter_moves_in_one_step(rng, case):
-    layer, x = case.draw(rng, np.float64)
+    layer, *inputs = case.draw(rng, np.float64)
     parameters = layer.parameters()
     before = {name: array.copy() for name, array in parameters.items()}
-    y, cache = layer.forward(x, *case.context)
-    _, grads = layer.backward(normal(rng, y.shape), cache)
+    y, cache = layer.forward(*inputs, *case.context)
+    *_, grads = layer.backward(normal(rng, y.shape), cache)
     Adam(parameters).step(grads)
     still = [
         name for name in parameters if np.array_equal(parameters[name], before[name])
@@ -135,10 +135,10 @@ def test_every_parameter_moves_in_one_step(rng, case):
 
 @every_layer
 def test_a_cotangent_of_another_shape_is_named(rng, case):
-    layer, x = case.draw(rng, np.float64)
-    y, cache = layer.forward(x, *case.context)
+    layer, *inputs = case.draw(rng, np.float64)
+    y, cache = layer.forward(*inputs, *case.context)
     with pytest.raises(
-        ValueError, match=r"dy: expected shape \(.*\), got \(2, 5, 99\)"
+        ValueError, match=r"d\w+: expected shape \(.*\), got \(2, 5, 99\)"
     ):
         layer.backward(normal(rng, (2, 5, 99)), cache)
 
@@ -150,12 +150,12 @@ def test_a_cotangent_of_another_shape_is_named(rng, case):
         (np.ones((2, 5, 99)), r"expected shape \(.*\), got"),
         (
             np.ones((0, 5, 6)),
-            r"x: expected at least one element, got shape \(0, 5, 6\)",
+            r"[xh]: expected at least one element, got shape \(0, 5, 6\)",
         ),
-        ([[1.0]], "x: expected a NumPy array, got list"),
+        ([[1.0]], "[xh]: expected a NumPy array, got list"),
     ],
 )
 def test_a_bad_input_is_named(case, x, message):
-    layer = case.build(np.random.default_rng(0), np.float64)
+    layer, _, *others = case.draw(np.random.default_rng(0), np.float64)
     with pytest.raises(ValueError, match=message):
-        layer.forward(x, *case.context)
+        layer.forward(x, *others, *case.context)

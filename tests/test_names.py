@@ -1,6 +1,6 @@
 import numpy as np
 
-from transformer_core.names import join, summary
+from transformer_core.names import join, sizes, summary
 
 
 def test_join_flattens_one_level_and_keeps_the_arrays():
@@ -18,6 +18,18 @@ def test_join_of_joined_names_nests():
 
 def test_join_of_nothing_is_empty():
     assert join({}) == join({"layer": {}}) == {}
+
+
+def test_sizes_are_counted_by_the_first_parts_of_the_names():
+    arrays = {
+        "a.b.weight": np.ones((2, 3)),
+        "a.b.bias": np.ones(3),
+        "a.c": np.ones(5),
+        "d": np.ones(7),
+    }
+    assert sizes(arrays, 1) == {"a": 14, "d": 7}
+    assert sizes(arrays, 2) == {"a.b": 9, "a.c": 5, "d": 7}
+    assert sizes({}, 1) == {}
 
 
 def test_summary_names_three_in_order_and_counts_the_rest():

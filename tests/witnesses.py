@@ -45,15 +45,13 @@ class Proof:
         )
 
     def layer(self, case):
-        """Probe the input and every parameter of a ``LayerCase``."""
-        layer, x = case.draw(self.rng, self.witness.dtype)
-
-        def backward(dy, cache):
-            dx, grads = layer.backward(dy, cache)
-            return {"x": dx, **grads}
-
-        arrays = {"x": x, **layer.parameters()}
-        self.compare(lambda: layer.forward(x, *case.context), backward, arrays)
+        """Probe every input and every parameter of a ``LayerCase``."""
+        layer, *inputs = case.draw(self.rng, self.witness.dtype)
+        self.compare(
+            lambda: layer.forward(*inputs, *case.context),
+            lambda dy, cache: gradients_of(layer, dy, cache),
+            named(inputs) | layer.parameters(),
+        )
 
     def compare(self, forward, backward, arrays):
         y, cache = forward()
@@ -68,6 +66,17 @@ class Proof:
         self.record("error", max(error.norm for error in errors.values()))
         for name, error in errors.items():
             assert error.norm < self.witness.tolerance, f"{name}: {error}"
+
+
+def named(inputs):
+    """Name the inputs of a layer, or their gradients."""
+    return {f"input {i}": array for i, array in enumerate(inputs)}
+
+
+def gradients_of(layer, dy, cache):
+    """Give what the backward pass returns, all of it under names."""
+    *dinputs, grads = layer.backward(dy, cache)
+    return named(dinputs) | grads
 
 
 def normal(rng, shape, dtype=np.float64):
@@ -101,6 +110,12 @@ def scattered(rng, *shape):
     return keep
 
 
+def broadcastable(rng, *shape):
+    """Draw a mask that broadcasts to a shape: some axes have the size 1, some are left out."""
+    axes = [size if rng.random() < 0.5 else 1 for size in shape]
+    return rng.random(axes[rng.integers(len(axes)) :]) < 0.7
+
+
 def symbols(letter, *shape):
     """Fill an array with real symbols, for exact proofs."""
     names = sympy.symbols(f"{letter}0:{np.prod(shape)}", real=True)
@@ -113,6 +128,17 @@ def assert_exact(loss, arrays, gradients):
         assert array.shape == gradient.shape
         for entry, derivative in zip(array.flat, gradient.flat, strict=True):
             assert is_zero(sympy.diff(loss, entry) - derivative)
+
+
+def assert_close(found, expected, tolerance=1e-9):
+    """Compare arrays by names. What is smaller than the tolerance times the largest is 0."""
+    assert found.keys() == expected.keys()
+    largest = max(np.abs(array).max() for array in expected.values())
+    for name, array in expected.items():
+        close = np.allclose(
+            found[name], array, rtol=tolerance, atol=tolerance * largest
+        )
+        assert close, name
 
 
 def is_zero(expression):

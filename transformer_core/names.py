@@ -12,6 +12,15 @@ def join(parts):
     }
 
 
+def sizes(arrays, depth):
+    """Count the numbers in arrays by the first ``depth`` parts of their dotted names."""
+    counts = {}
+    for name, array in arrays.items():
+        part = ".".join(name.split(".")[:depth])
+        counts[part] = counts.get(part, 0) + array.size
+    return counts
+
+
 def check_fit(what, arrays, expected):
     """Raise ``ValueError`` unless arrays have the names and the shapes of the expected ones."""
     missing, unknown = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()

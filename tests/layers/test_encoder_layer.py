@@ -36,8 +36,12 @@ def test_a_causal_output_does_not_see_the_future(
     rng, batch, length, heads, width, norm
 ):
     layer, x = draw(rng, batch, length, heads, width, norm)
-    y, _ = layer.forward(x, causal(length))
+    y, cache = layer.forward(x, causal(length))
     now = rng.integers(length)
+    dy = rng.normal(size=y.shape)
+    dy[:, now + 1 :] = 0
+    dx, _ = layer.backward(dy, cache)
+    assert (dx[:, now + 1 :] == 0).all()
     x[:, now + 1 :] += rng.normal(size=x[:, now + 1 :].shape)
     changed, _ = layer.forward(x, causal(length))
     assert np.allclose(changed[:, : now + 1], y[:, : now + 1], rtol=1e-12, atol=1e-13)

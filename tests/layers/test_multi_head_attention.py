@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 from cases import LAYERS
 from hypothesis import given
-from witnesses import causal, generators, randomise, sizes
+from witnesses import (
+    assert_close,
+    broadcastable,
+    causal,
+    generators,
+    padding,
+    randomise,
+    sizes,
+)
 
 from transformer_core.layers import MultiHeadSelfAttention
 from transformer_core.ops import attention
@@ -44,18 +52,76 @@ def test_the_outputs_follow_the_order_of_the_positions(
     rng, batch, length, heads, width
 ):
     layer, x = draw(rng, batch, length, heads, width)
+    keep = rng.random((batch, 1, length, length)) < 0.7
     order = rng.permutation(length)
-    y, _ = layer.forward(x)
-    permuted, _ = layer.forward(x[:, order])
+    y, cache = layer.forward(x, keep)
+    permuted, permuted_cache = layer.forward(x[:, order], keep[:, :, order][..., order])
     assert np.allclose(permuted, y[:, order], rtol=1e-10, atol=1e-10)
+    dy = rng.normal(size=y.shape)
+    dx, grads = layer.backward(dy, cache)
+    permuted_dx, permuted_grads = layer.backward(dy[:, order], permuted_cache)
+    assert_close({"x": permuted_dx} | permuted_grads, {"x": dx[:, order]} | grads)
 
 
 @given(generators, sizes, sizes, sizes, sizes)
 def test_sequences_of_a_batch_do_not_see_each_other(rng, batch, length, heads, width):
     layer, x = draw(rng, batch, length, heads, width)
-    together, _ = layer.forward(x, causal(length))
-    alone = [layer.forward(sequence[None], causal(length))[0][0] for sequence in x]
-    assert np.allclose(together, alone, rtol=1e-10, atol=1e-10)
+    together, cache = layer.forward(x, causal(length))
+    alone = [layer.forward(sequence[None], causal(length)) for sequence in x]
+    assert np.allclose(together, [y[0] for y, _ in alone], rtol=1e-10, atol=1e-10)
+    dy = rng.normal(size=x.shape)
+    dx, grads = layer.backward(dy, cache)
+    parts = [layer.backward(dy[b : b + 1], cache) for b, (_, cache) in enumerate(alone)]
+    total = {name: sum(part[name] for _, part in parts) for name in grads}
+    total["x"] = np.concatenate([part_dx for part_dx, _ in parts])
+    assert_close({"x": dx} | grads, total)
+
+
+@given(generators, sizes, sizes, sizes, sizes)
+def test_a_causal_output_does_not_see_the_future(rng, batch, length, heads, width):
+    layer, x = draw(rng, batch, length, heads, width)
+    y, cache = layer.forward(x, causal(length))
+    now = rng.integers(length)
+    dy = rng.normal(size=y.shape)
+    dy[:, now + 1 :] = 0
+    dx, _ = layer.backward(dy, cache)
+    assert (dx[:, now + 1 :] == 0).all()
+    x[:, now + 1 :] += 1
+    changed, _ = layer.forward(x, causal(length))
+    assert np.allclose(changed[:, : now + 1], y[:, : now + 1], rtol=1e-10, atol=1e-10)
+
+
+@given(generators, sizes, sizes, sizes, sizes)
+def test_padding_is_not_read_and_gets_no_gradient(rng, batch, length, heads, width):
+    layer, x = draw(rng, batch, length, heads, width)
+    lengths = rng.integers(0, length + 1, batch)
+    padded = np.arange(length) >= lengths[:, np.newaxis]
+    y, cache = layer.forward(x, padding(lengths, length))
+    dy = rng.normal(size=y.shape)
+    dy[padded] = 0  # no loss reads it
+    dx, grads = layer.backward(dy, cache)
+    assert (dx[padded] == 0).all()
+    x[padded] += 1
+    changed, cache = layer.forward(x, padding(lengths, length))
+    assert np.allclose(changed[~padded], y[~padded], rtol=1e-10, atol=1e-10)
+    changed_dx, changed_grads = layer.backward(dy, cache)
+    assert_close({"x": changed_dx} | changed_grads, {"x": dx} | grads)
+
+
+@given(generators, sizes, sizes, sizes, sizes)
+def test_a_query_without_keys_gives_the_bias_and_no_nan(
+    rng, batch, length, heads, width
+):
+    layer, x = draw(rng, batch, length, heads, width)
+    keep = broadcastable(rng, batch, heads, length, length)
+    full = np.broadcast_to(keep, (batch, heads, length, length))
+    empty = ~full.any(axis=(1, 3))
+    with np.errstate(invalid="raise", divide="raise"):
+        y, cache = layer.forward(x, keep)
+        dx, grads = layer.backward(rng.normal(size=y.shape), cache)
+    assert np.array_equal(y[empty], np.tile(layer.output.bias, (empty.sum(), 1)))
+    assert (cache.attention.weights[~full] == 0).all()
+    assert all(np.isfinite(gradient).all() for gradient in (dx, *grads.values()))
 
 
 def test_the_bias_of_the_keys_gets_no_gradient(rng):

@@ -6,7 +6,13 @@ from hypothesis import given
 from witnesses import assert_exact, generators, randomise, sizes, symbols
 
 from transformer_core.data.sentence import EMBEDDING
-from transformer_core.layers import FeedForward, LayerNorm, Linear, Residual
+from transformer_core.layers import (
+    FeedForward,
+    LayerNorm,
+    Linear,
+    MultiHeadSelfAttention,
+    Residual,
+)
 from transformer_core.ops import layer_norm, layer_norm_backward
 
 
@@ -44,6 +50,26 @@ def test_pre_ln_normalises_the_input_of_the_branch(rng, batch, length, width):
     normalised, _ = layer_norm(x, layer.norm.gamma, layer.norm.beta)
     branch, _ = layer.branch.forward(normalised)
     assert np.allclose(layer.forward(x)[0], x + branch, rtol=1e-12)
+
+
+@pytest.mark.equation("eq:pre-ln-backward")
+@given(generators, sizes, sizes, sizes)
+def test_the_pre_ln_jacobian_is_the_identity_and_that_of_the_branch(
+    rng, length, heads, width
+):
+    """Of the last position's output: sequence i of a batch of copies gets row i."""
+    model_width = heads * width
+    branch = MultiHeadSelfAttention(model_width, heads, rng, np.float64)
+    layer = randomise(Residual(branch, model_width, "pre", np.float64), rng)
+    x = np.tile(rng.normal(size=(length, model_width)), (model_width, 1, 1))
+    rows = np.zeros_like(x)
+    rows[:, -1] = np.eye(model_width)
+    jacobian, _ = layer.backward(rows, layer.forward(x)[1])
+
+    normalised, norm_cache = layer.norm.forward(x)
+    dnormalised, _ = branch.backward(rows, branch.forward(normalised)[1])
+    of_the_branch, _ = layer.norm.backward(dnormalised, norm_cache)
+    assert np.allclose(jacobian - of_the_branch, rows, rtol=0, atol=1e-9)
 
 
 @given(generators, sizes, sizes, sizes)

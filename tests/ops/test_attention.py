@@ -5,7 +5,14 @@ import pytest
 import sympy
 from cases import MASKS, OPS
 from hypothesis import given
-from witnesses import assert_exact, causal, generators, sizes, symbols
+from witnesses import (
+    assert_exact,
+    broadcastable,
+    causal,
+    generators,
+    sizes,
+    symbols,
+)
 
 from transformer_core.ops import attention, attention_backward, softmax_backward
 from transformer_core.ops.attention import AttentionCache
@@ -107,9 +114,12 @@ def test_the_outputs_follow_the_order_of_the_queries(
     rng, batch, heads, queries, keys, width
 ):
     query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    keep = rng.random((batch, 1, queries, keys)) < 0.7
     order = rng.permutation(queries)
-    output, cache = attention(query, key, value)
-    permuted, permuted_cache = attention(query[:, :, order], key, value)
+    output, cache = attention(query, key, value, keep)
+    permuted, permuted_cache = attention(
+        query[:, :, order], key, value, keep[:, :, order]
+    )
     dquery, dkey, dvalue = attention_backward(doutput, cache)
     gradients = attention_backward(doutput[:, :, order], permuted_cache)
     assert np.allclose(permuted, output[:, :, order], atol=1e-13)
@@ -120,9 +130,12 @@ def test_the_outputs_follow_the_order_of_the_queries(
 
 @given(generators, sizes, sizes, sizes, sizes)
 def test_a_causal_output_does_not_see_the_future(rng, batch, heads, length, width):
-    query, key, value, _ = draw(rng, batch, heads, length, length, width)
-    output, _ = attention(query, key, value, causal(length))
+    query, key, value, doutput = draw(rng, batch, heads, length, length, width)
+    output, cache = attention(query, key, value, causal(length))
     now = rng.integers(length)
+    doutput[:, :, now + 1 :] = 0
+    for gradient in attention_backward(doutput, cache):
+        assert (gradient[:, :, now + 1 :] == 0).all()
     key[:, :, now + 1 :] += 1
     value[:, :, now + 1 :] -= 1
     changed, _ = attention(query, key, value, causal(length))
@@ -141,6 +154,39 @@ def test_a_masked_key_gets_no_gradient(rng, batch, heads, queries, keys, width):
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_what_a_masked_key_holds_does_not_matter(
+    rng, batch, heads, queries, keys, width
+):
+    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    keep = rng.random((batch, 1, 1, keys)) < 0.5
+    output, cache = attention(query, key, value, keep)
+    masked = np.broadcast_to(~keep[:, :, 0], (batch, heads, keys))
+    other_key, other_value = key.copy(), value.copy()
+    other_key[masked] += 9
+    other_value[masked] -= 9
+    other, other_cache = attention(query, other_key, other_value, keep)
+    assert np.array_equal(other, output)
+    for gradient, expected in zip(
+        attention_backward(doutput, other_cache),
+        attention_backward(doutput, cache),
+        strict=True,
+    ):
+        assert np.array_equal(gradient, expected)
+
+
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_a_mask_holds_along_the_axes_that_it_has_not(
+    rng, batch, heads, queries, keys, width
+):
+    query, key, value, _ = draw(rng, batch, heads, queries, keys, width)
+    keep = broadcastable(rng, batch, heads, queries, keys)
+    full = np.broadcast_to(keep, (batch, heads, queries, keys))
+    output, cache = attention(query, key, value, keep)
+    assert np.array_equal(cache.weights > 0, full)
+    assert np.array_equal(output, attention(query, key, value, full)[0])
+
+
+@given(generators, sizes, sizes, sizes, sizes, sizes)
 def test_a_query_without_keys_gets_zeros(rng, batch, heads, queries, keys, width):
     query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
     keep = rng.random((batch, 1, queries, keys)) < 0.7
@@ -149,8 +195,14 @@ def test_a_query_without_keys_gets_zeros(rng, batch, heads, queries, keys, width
     with np.errstate(all="raise"):
         output, cache = attention(query, key, value, keep)
         dquery, dkey, dvalue = attention_backward(doutput, cache)
+    assert (cache.weights[empty] == 0).all()
     assert (output[empty] == 0).all() and (dquery[empty] == 0).all()
     assert all(np.isfinite(gradient).all() for gradient in (dquery, dkey, dvalue))
+    doutput[empty] += 9  # and passes nothing on
+    for gradient, expected in zip(
+        attention_backward(doutput, cache), (dquery, dkey, dvalue), strict=True
+    ):
+        assert np.array_equal(gradient, expected)
 
 
 def test_leading_axes_are_free(rng):

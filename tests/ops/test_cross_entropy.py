@@ -20,6 +20,7 @@ settings = pytest.mark.parametrize(
     "name", ["cross_entropy", "cross_entropy, weights"], ids=["plain", "weights"]
 )
 vocabularies = strategies.integers(2, 6)
+smoothings = strategies.sampled_from([0.0, 0.1, 0.7])
 
 
 def draw(rng, rows, vocabulary, spread=1.0):
@@ -27,8 +28,9 @@ def draw(rng, rows, vocabulary, spread=1.0):
     return logits, rng.integers(vocabulary, size=rows), rng.uniform(0.1, 2, rows)
 
 
-def gradient(logits, targets, weights=None, dloss=1.0):
-    return cross_entropy_backward(dloss, cross_entropy(logits, targets, weights)[1])
+def gradient(logits, targets, weights=None, smoothing=0, dloss=1.0):
+    _, cache = cross_entropy(logits, targets, weights, smoothing)
+    return cross_entropy_backward(dloss, cache)
 
 
 @pytest.mark.equation("eq:cross-entropy-backward")
@@ -47,6 +49,23 @@ def test_gradient_is_exact(symbolic):
         share[n] * (sympy.log(totals[n]) - z[n, t]) for n, t in enumerate(targets)
     )
     cache = CrossEntropyCache(np.exp(z) / totals[:, None], targets, share)
+    assert_exact(loss * dloss, [z], [cross_entropy_backward(dloss, cache)])
+
+
+@pytest.mark.equation("eq:label-smoothing-backward")
+def test_gradient_agrees_with_the_witnesses_when_labels_are_smoothed(prove):
+    prove.op(OPS["cross_entropy, smoothing"])
+
+
+@pytest.mark.equation("eq:label-smoothing-backward")
+def test_gradient_is_exact_when_labels_are_smoothed(symbolic):
+    z, w = symbols("z", 2, 3), np.array(sympy.symbols("w0:2", positive=True))
+    dloss, eps = sympy.symbols("d e", real=True)
+    targets, share = np.array([2, 0]), w / w.sum()
+    totals = np.exp(z).sum(axis=-1)
+    q = (1 - eps) * np.eye(3, dtype=int)[targets] + eps * sympy.Rational(1, 3)
+    loss = -(share[:, None] * q * (z - [[sympy.log(t)] for t in totals])).sum()
+    cache = CrossEntropyCache(np.exp(z) / totals[:, None], targets, share, eps)
     assert_exact(loss * dloss, [z], [cross_entropy_backward(dloss, cache)])
 
 
@@ -90,9 +109,10 @@ def test_loss_is_the_weighted_mean_of_the_surprise(rng, rows, vocabulary):
     assert np.isclose(cross_entropy(logits, targets)[0], np.mean(surprise), rtol=1e-12)
 
 
-@given(generators, sizes, vocabularies)
-def test_gradient_rows_sum_to_zero(rng, rows, vocabulary):
-    dlogits = gradient(*draw(rng, rows, vocabulary), dloss=rng.normal())
+@given(generators, sizes, vocabularies, smoothings)
+def test_gradient_rows_sum_to_zero(rng, rows, vocabulary, smoothing):
+    drawn = draw(rng, rows, vocabulary)
+    dlogits = gradient(*drawn, smoothing=smoothing, dloss=rng.normal())
     assert np.abs(dlogits.sum(axis=-1)).max() < 1e-15
 
 
@@ -108,14 +128,56 @@ def test_only_the_target_is_pushed_up_and_by_at_most_its_share(rng, rows, vocabu
 
 
 @pytest.mark.equation("eq:log-sum-exp-shift")
-@given(generators, sizes, vocabularies)
-def test_a_shift_of_a_row_changes_nothing(rng, rows, vocabulary):
-    logits, targets, weights = draw(rng, rows, vocabulary)
+@given(generators, sizes, vocabularies, smoothings)
+def test_a_shift_of_a_row_changes_nothing(rng, rows, vocabulary, smoothing):
+    logits, *rest = draw(rng, rows, vocabulary)
     shifted = logits + rng.normal(0, 10, (rows, 1))
-    loss, _ = cross_entropy(logits, targets, weights)
-    assert np.isclose(cross_entropy(shifted, targets, weights)[0], loss, rtol=1e-12)
-    expected = gradient(logits, targets, weights)
-    assert np.allclose(gradient(shifted, targets, weights), expected, atol=1e-13)
+    loss, _ = cross_entropy(logits, *rest, smoothing)
+    assert np.isclose(cross_entropy(shifted, *rest, smoothing)[0], loss, rtol=1e-12)
+    expected = gradient(logits, *rest, smoothing)
+    assert np.allclose(gradient(shifted, *rest, smoothing), expected, atol=1e-13)
+
+
+def smooth(targets, vocabulary, smoothing):
+    """Return the distributions q that take the place of the right answers."""
+    return (1 - smoothing) * np.eye(vocabulary)[targets] + smoothing / vocabulary
+
+
+@pytest.mark.equation("eq:label-smoothing")
+@given(generators, sizes, vocabularies, smoothings)
+def test_smoothing_spreads_what_is_right(rng, rows, vocabulary, smoothing):
+    logits, targets, weights = draw(rng, rows, vocabulary)
+    q, p = smooth(targets, vocabulary, smoothing), softmax(logits)[0]
+    expected = np.average(-(q * np.log(p)).sum(axis=-1), weights=weights)
+    loss, _ = cross_entropy(logits, targets, weights, smoothing)
+    assert np.isclose(loss, expected, rtol=1e-12)
+    share = (weights / weights.sum())[:, None]
+    dlogits = gradient(logits, targets, weights, smoothing)
+    assert np.allclose(dlogits, share * (p - q), atol=1e-14)
+
+
+@given(generators, sizes, vocabularies)
+def test_a_smoothed_loss_is_smallest_at_the_spread_answers(rng, rows, vocabulary):
+    logits, targets, weights = draw(rng, rows, vocabulary)
+    q = smooth(targets, vocabulary, 0.1)
+    smallest, cache = cross_entropy(np.log(q), targets, weights, 0.1)
+    assert np.abs(cross_entropy_backward(1, cache)).max() < 1e-15
+    assert np.isclose(smallest, -(q[0] * np.log(q[0])).sum(), rtol=1e-12)
+    assert smallest <= cross_entropy(logits, targets, weights, 0.1)[0] + 1e-15
+
+
+def test_smoothing_of_the_sentence():
+    logits = QUERY[1] @ KEY.T / np.sqrt(4)
+    loss, cache = cross_entropy(logits, np.array(0), smoothing=0.3)
+    assert np.isclose(loss, np.log(7) - 1.7 * np.log(2), rtol=1e-14)
+    expected = np.array([-16, 3, 13]) / 70
+    assert np.allclose(cross_entropy_backward(1, cache), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, 2, np.nan])
+def test_a_bad_smoothing_is_named(smoothing):
+    with pytest.raises(ValueError, match=r"smoothing: expected a number in \[0, 1\)"):
+        cross_entropy(LOGITS, ANSWERS, smoothing=smoothing)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

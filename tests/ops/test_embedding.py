@@ -83,6 +83,35 @@ def test_tied_gradient_is_exact(symbolic):
     assert_exact((logits * dlogits).sum(), [table], [dtable])
 
 
+@pytest.mark.equation("eq:tied-embedding-backward")
+@given(generators, sizes, sizes, sizes, sizes)
+def test_a_tied_table_receives_both_terms(rng, batch, length, vocabulary, width):
+    """Along any direction, the loss changes by both terms together, and not by one."""
+    ids = rng.integers(vocabulary, size=(batch, length))
+    table, direction = rng.normal(size=(2, vocabulary, width))
+    bias, dlogits = (
+        rng.normal(size=vocabulary),
+        rng.normal(size=(*ids.shape, vocabulary)),
+    )
+
+    def read_out(look_up_table, readout_table):
+        rows, look_up = embedding(ids, look_up_table)
+        logits, readout = tied_readout(rows, readout_table, bias)
+        return logits, look_up, readout
+
+    _, look_up, readout = read_out(table, table)
+    drows, of_readout, _ = tied_readout_backward(dlogits, readout)
+    of_look_up = embedding_backward(drows, look_up)
+    stepped = table + 1e-20j * direction
+    for tables, gradient in [
+        ((stepped, table), of_look_up),
+        ((table, stepped), of_readout),
+        ((stepped, stepped), of_look_up + of_readout),
+    ]:
+        change = (dlogits * read_out(*tables)[0]).sum().imag / 1e-20
+        assert np.isclose(change, (gradient * direction).sum(), rtol=1e-10, atol=1e-12)
+
+
 def test_mice_chase_mice_adds_both_mice():
     rows, cache = embedding(np.array([2, 1, 2]), EMBEDDING)
     assert np.array_equal(rows, EMBEDDING[[2, 1, 2]])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from cases import MASKS, OPS
 from hypothesis import given
-from witnesses import assert_exact, generators, sizes, symbols
+from witnesses import assert_exact, broadcastable, generators, sizes, symbols
 
 from transformer_core.data.sentence import KEY, QUERY
 from transformer_core.ops import softmax, softmax_backward
@@ -46,12 +46,13 @@ def test_weights_sum_to_one(rng, rows, columns):
     assert (weights >= 0).all()
 
 
-@given(generators, sizes, sizes)
-def test_gradient_rows_sum_to_zero(rng, rows, columns):
-    x, dweights = rng.normal(size=(2, rows, columns))
-    _, cache = softmax(x)
-    dx = softmax_backward(dweights, cache)
-    assert np.abs(dx.sum(axis=-1)).max() < 1e-14
+@given(generators, sizes, sizes, sizes, sizes)
+def test_gradient_rows_sum_to_zero(rng, batch, heads, queries, keys):
+    x, dweights = rng.normal(size=(2, batch, heads, queries, keys))
+    for keep in (None, broadcastable(rng, *x.shape)):
+        _, cache = softmax(x, keep)
+        dx = softmax_backward(dweights, cache)
+        assert np.abs(dx.sum(axis=-1)).max() < 1e-14
 
 
 @pytest.mark.equation("eq:softmax-shift")
@@ -84,6 +85,24 @@ def test_masked_scores_take_no_part(rng, rows, columns):
         if keep[row].any():
             alone, _ = softmax(x[row, keep[row]])
             assert np.allclose(weights[row, keep[row]], alone, rtol=1e-14)
+
+
+@given(generators, sizes, sizes, sizes, sizes)
+def test_a_mask_holds_along_the_axes_that_it_has_not(rng, batch, heads, queries, keys):
+    x, dweights = rng.normal(size=(2, batch, heads, queries, keys))
+    keep = broadcastable(rng, *x.shape)
+    weights, cache = softmax(x, keep)
+    expected, full_cache = softmax(x, np.broadcast_to(keep, x.shape).copy())
+    assert np.array_equal(weights, expected)
+    dx = softmax_backward(dweights, cache)
+    assert np.array_equal(dx, softmax_backward(dweights, full_cache))
+
+
+@given(generators, sizes, sizes)
+def test_a_mask_that_keeps_everything_changes_nothing(rng, rows, columns):
+    x = rng.normal(size=(rows, columns))
+    masked, _ = softmax(x, np.ones((rows, columns), bool))
+    assert np.array_equal(masked, softmax(x)[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

@@ -86,3 +86,24 @@ class DecoderLayer(Layer):
             "feed_forward": dfeed_forward,
         }
         return dx, dsource, join(grads)
+
+    def step(self, x, past, source, source_keep=None):
+        """Map one new position x (B, 1, D) to y, in evaluation.
+
+        Parameters
+        ----------
+        x : ndarray (B, 1, D)
+        past, source : KeyValue
+            Of the positions before it, and of the source.
+        source_keep : ndarray of bool, broadcastable to (B, H, 1, S), optional
+
+        Returns
+        -------
+        y : ndarray (B, 1, D)
+        past : KeyValue
+            With the new position's.
+        """
+        x, past = self.self_attention.step(x, past)
+        x, _ = self.cross_attention.step(x, source, source_keep)
+        y, _ = self.feed_forward.forward(x)
+        return y, past

@@ -14,6 +14,11 @@ from transformer_core.ops.heads import check_heads, merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
 
 
+class KeyValue(NamedTuple):
+    key: np.ndarray  # (B, H, S, K)
+    value: np.ndarray
+
+
 class SelfAttentionCache(NamedTuple):
     query_key_value: LinearCache
     attention: AttentionCache
@@ -82,6 +87,29 @@ class MultiHeadSelfAttention(Layer):
             np.concatenate(dparts, axis=-1), cache.query_key_value
         )
         return dx, join({"query_key_value": dprojection, "output": doutput})
+
+    def step(self, x, past):
+        """Attend from one new position to those before it and to itself (eq:cached-attention).
+
+        Parameters
+        ----------
+        x : ndarray (B, 1, D)
+        past : KeyValue (B, H, T, K)
+            Of the T positions before it.
+
+        Returns
+        -------
+        y : ndarray (B, 1, D)
+        past : KeyValue (B, H, T + 1, K)
+        """
+        projected, _ = self.query_key_value.forward(x)
+        query, *new = split_into_heads(projected, 3, self.heads)
+        past = KeyValue(
+            *(np.concatenate(pair, 2) for pair in zip(past, new, strict=True))
+        )
+        context, _ = attention(query, *past)
+        y, _ = self.output.forward(merge_heads(context))
+        return y, past
 
 
 class MultiHeadCrossAttention(Layer):
@@ -153,6 +181,31 @@ class MultiHeadCrossAttention(Layer):
         }
         return dx, dsource, join(grads)
 
+    def read(self, source):
+        """Return the keys and values of a source (B, S, D), for every ``step`` (a KeyValue)."""
+        key_value, _ = self.key_value.forward(source)
+        return KeyValue(*split_into_heads(key_value, 2, self.heads))
+
+    def step(self, x, source, keep=None):
+        """Attend from one position to a source that has been read (eq:cached-attention).
+
+        Parameters
+        ----------
+        x : ndarray (B, 1, D)
+        source : KeyValue (B, H, S, K)
+        keep : ndarray of bool, broadcastable to (B, H, 1, S), optional
+
+        Returns
+        -------
+        y : ndarray (B, 1, D)
+        source : KeyValue
+            As it was given.
+        """
+        query, _ = self.query.forward(x)
+        context, _ = attention(split_heads(query, self.heads), *source, keep)
+        y, _ = self.output.forward(merge_heads(context))
+        return y, source
+
 
 def attend(query, key, value, heads, keep, rate, rng):
     """Attend in every head by itself: (B, T, D), (B, S, D), (B, S, D) to (B, T, D)."""
@@ -164,3 +217,8 @@ def attend(query, key, value, heads, keep, rate, rng):
 def attend_backward(dcontext, heads, cache):
     dparts = attention_backward(split_heads(dcontext, heads), cache)
     return [merge_heads(dpart) for dpart in dparts]
+
+
+def split_into_heads(projected, parts, heads):
+    """Cut (B, T, parts * D) into so many arrays (B, H, T, K)."""
+    return [split_heads(part, heads) for part in np.split(projected, parts, axis=-1)]

@@ -62,6 +62,19 @@ class Residual(Layer):
         y, norm_cache = self.norm.forward(x + dropped)
         return y, ResidualCache(branch_cache, norm_cache, dropout_cache)
 
+    def step(self, x, *context):
+        """Map one position x (B, 1, D) to y in evaluation, with the branch's ``step``.
+
+        Return y and the state that the branch returns.
+        """
+        if self.pre:
+            normalised, _ = self.norm.forward(x)
+            out, state = self.branch.step(normalised, *context)
+            return x + out, state
+        out, state = self.branch.step(x, *context)
+        y, _ = self.norm.forward(x + out)
+        return y, state
+
     def backward(self, dy, cache):
         """Add the gradients of the two ways that x goes, skip and branch.
 

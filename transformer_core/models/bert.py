@@ -28,14 +28,17 @@ from transformer_core.ops.layer_norm import LayerNormCache
 from transformer_core.ops.linear import LinearCache
 
 
-class BertCache(NamedTuple):
+class BertInputCache(NamedTuple):
     tokens: EmbeddingCache
     segments: EmbeddingCache | None
     positions: EmbeddingCache
-    embedding_norm: LayerNormCache | None
+    norm: LayerNormCache | None
     dropout: DropoutCache
+
+
+class BertCache(NamedTuple):
+    input: BertInputCache
     encoder: EncoderCache
-    hidden: np.ndarray  # (B, T, D), what the encoder made
     masked: EmbeddingCache | None  # None: every position was read out
     readout: LinearCache
 
@@ -64,6 +67,8 @@ class Bert(Layer):
     attention_bias : bool
     dropout : float
         Rate, on the embeddings, the attention weights and the output of every branch.
+
+    Source: seed 004, sections 1 and 2; Devlin et al. 2019.
     """
 
     def __init__(
@@ -131,7 +136,7 @@ class Bert(Layer):
         ----------
         ids : ndarray of int (B, T)
         masked : ndarray of bool (B, T), optional
-            The positions to read out, N in all. Default: every one.
+            The positions to read out, M in all, row by row (eq:masked-rows). Default: every one.
         keep : ndarray of bool, broadcastable to (B, H, T, T), optional
         segment_ids : ndarray of int (B, T), optional
             The kind of segment that each token belongs to; needed if the model has segments.
@@ -140,17 +145,39 @@ class Bert(Layer):
 
         Returns
         -------
-        logits : ndarray (N, V), or (B, T, V) without ``masked``
+        logits : ndarray (M, V), or (B, T, V) without ``masked``
         cache : BertCache
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown, a sequence too long, nothing is masked, or the shapes do not fit
+            together.
         """
         check_shape("ids", ids, "B", "T")
+        if masked is not None:
+            check_masked(masked, ids.shape)
+        x, input_cache = self.embed(ids, segment_ids, rng)
+        h, encoder_cache = self.encoder.forward(x, keep, rng)
+        masked_cache = None
+        if masked is not None:
+            h, masked_cache = embedding(
+                np.flatnonzero(masked), h.reshape(-1, h.shape[-1])
+            )
+        if self.tied:
+            logits, readout_cache = self.readout.forward(h, self.tokens.table)
+        else:
+            logits, readout_cache = self.readout.forward(h)
+        return logits, BertCache(
+            input_cache, encoder_cache, masked_cache, readout_cache
+        )
+
+    def embed(self, ids, segment_ids=None, rng=None):
+        """Map ids (B, T) to what the encoder is given (B, T, D) (eq:bert-input)."""
         x, tokens_cache = self.tokens.forward(ids)
-        segments_cache = norm_cache = masked_cache = None
+        segments_cache = norm_cache = None
         if self.segments:
-            if segment_ids is None:
-                raise ValueError(
-                    f"segment_ids: expected an array {ids.shape}, got None"
-                )
+            check_ids("segment_ids", segment_ids, len(self.segments.table))
             check_shape("segment_ids", segment_ids, *ids.shape)
             rows, segments_cache = self.segments.forward(segment_ids)
             x = x + rows
@@ -160,56 +187,48 @@ class Bert(Layer):
         if self.embedding_norm:
             x, norm_cache = self.embedding_norm.forward(x)
         x, dropout_cache = dropout(x, self.dropout, rng)
-        hidden, encoder_cache = self.encoder.forward(x, keep, rng)
-        h = hidden
-        if masked is not None:
-            check_masked(masked, ids.shape)
-            h, masked_cache = embedding(
-                np.flatnonzero(masked), hidden.reshape(-1, hidden.shape[-1])
-            )
-        if self.tied:
-            logits, readout_cache = self.readout.forward(h, self.tokens.table)
-        else:
-            logits, readout_cache = self.readout.forward(h)
-        return logits, BertCache(
-            tokens_cache,
-            segments_cache,
-            positions_cache,
-            norm_cache,
-            dropout_cache,
-            encoder_cache,
-            hidden,
-            masked_cache,
-            readout_cache,
+        return x, BertInputCache(
+            tokens_cache, segments_cache, positions_cache, norm_cache, dropout_cache
         )
 
     def backward(self, dlogits, cache):
-        """Return None, for the ids, and the gradient of every parameter (eq:bert-backward)."""
+        """Return None, for the ids, and the gradient of every parameter (eq:bert-backward).
+
+        Rows that were not read out get 0 (eq:masked-rows-backward); a tied table gets the terms
+        of both its uses (eq:tied-embedding-backward).
+        """
         grads = {}
         if self.tied:
             dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
         else:
             dh, grads["readout"] = self.readout.backward(dlogits, cache.readout)
         if cache.masked is not None:
-            dh = embedding_backward(dh, cache.masked).reshape(cache.hidden.shape)
+            dh = embedding_backward(dh, cache.masked)
+            dh = dh.reshape(*cache.input.tokens.ids.shape, -1)
         dx, grads["encoder"] = self.encoder.backward(dh, cache.encoder)
+        grads |= self.embed_backward(dx, cache.input)
+        if self.tied:
+            grads["tokens"]["table"] += dtable
+        return None, join(grads)
+
+    def embed_backward(self, dx, cache):
+        """Hand the gradient of a sum to each of its tables (eq:bert-input-backward)."""
+        grads = {}
         dx = dropout_backward(dx, cache.dropout)
         if self.embedding_norm:
-            dx, grads["embedding_norm"] = self.embedding_norm.backward(
-                dx, cache.embedding_norm
-            )
+            dx, grads["embedding_norm"] = self.embedding_norm.backward(dx, cache.norm)
         dx, grads["positions"] = self.positions.backward(dx, cache.positions)
         if self.segments:
             _, grads["segments"] = self.segments.backward(dx, cache.segments)
         _, grads["tokens"] = self.tokens.backward(dx, cache.tokens)
-        if self.tied:
-            grads["tokens"]["table"] += dtable  # the second way to the table
-        return None, join(grads)
+        return grads
 
     def loss_and_gradients(
         self, ids, targets, masked, keep=None, segment_ids=None, rng=None
     ):
-        """Return the mean cross-entropy of the masked positions and every parameter's gradient.
+        """Return the mean cross-entropy of the masked tokens and every parameter's gradient.
+
+        The loss is eq:masked-loss.
 
         Parameters
         ----------
@@ -222,9 +241,8 @@ class Bert(Layer):
         keep, segment_ids, rng
             As for :meth:`forward`.
         """
-        check_ids("targets", targets, len(self.tokens.table))
-        check_shape("targets", targets, *ids.shape)
         logits, cache = self.forward(ids, masked, keep, segment_ids, rng)
+        check_shape("targets", targets, *ids.shape)
         loss, loss_cache = cross_entropy(logits, targets[masked])
         _, grads = self.backward(cross_entropy_backward(1, loss_cache), cache)
         return loss, grads

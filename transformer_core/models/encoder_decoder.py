@@ -1,5 +1,6 @@
 """The encoder-decoder Transformer."""
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from transformer_core.layers.embedding import Embedding, TiedReadout
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
+from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.models.encoder import Encoder, EncoderCache
 from transformer_core.names import join
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
@@ -48,6 +50,12 @@ class EncoderDecoderCache(NamedTuple):
     decoded: DecodedCache
 
 
+class DecodingState(NamedTuple):
+    past: tuple[KeyValue, ...]  # of the target so far, one for each layer
+    source: tuple[KeyValue, ...]  # one for each layer
+    source_keep: np.ndarray | None
+
+
 class EncoderDecoder(Layer):
     """An encoder reads the source, a decoder writes the target (eq:encoder-decoder).
 
@@ -78,7 +86,8 @@ class EncoderDecoder(Layer):
     start near variance 1. They are multiplied by sqrt(D) where positions are added, whose
     entries are as large.
 
-    Source: Vaswani et al. 2017; seed 003, equations 4 to 9.
+    Source: Vaswani et al. 2017; seed 003, equations 4 to 9, where the LN of the source in equation
+    8 is the encoder's last one, the same for all layers.
     """
 
     def __init__(
@@ -113,10 +122,10 @@ class EncoderDecoder(Layer):
         self.source_length, self.target_length = source_length, target_length
         self.tied, self.shared = tied, shared
         self.dropout = dropout
-        self.scale = width**0.5
         self.positions = sinusoidal_positions(
             max(source_length, target_length), width, dtype
         )
+        self.scale = sqrt(width)
         self.target_embedding = Embedding(
             target_vocabulary, width, rng, width**-0.5, dtype
         )
@@ -206,10 +215,52 @@ class EncoderDecoder(Layer):
             embedded_cache, tuple(caches), norm_cache, readout_cache
         )
 
-    def embed(self, ids, table, rng=None, start=0):
-        """Look up, scale, and add the positions from ``start`` on: (B, T) to (B, T, D)."""
+    def read(self, source, source_keep=None):
+        """Read source (B, S), once for all that is written, in evaluation: the first state."""
+        encoded, _ = self.encode(source, source_keep)
+        read = tuple(
+            layer.cross_attention.branch.read(encoded) for layer in self.decoder_layers
+        )
+        past = tuple(KeyValue(key[:, :, :0], value[:, :, :0]) for key, value in read)
+        return DecodingState(past, read, source_keep)
+
+    def step(self, tokens, state):
+        """Score what may follow the newest tokens: the last row of ``decode``, without the others.
+
+        Parameters
+        ----------
+        tokens : ndarray of int (B,)
+            The newest token of each target, the start token at first.
+        state : DecodingState
+            What the step before returned, ``read`` at first.
+
+        Returns
+        -------
+        logits : ndarray (B, V)
+        state : DecodingState
+        """
+        batch, _, position, _ = state.past[0].key.shape
+        check_shape("tokens", tokens, batch)
+        if position == self.target_length:
+            raise ValueError(
+                f"tokens: expected at most {position} positions, got {position + 1}"
+            )
+        z, _ = self.embed(tokens[:, np.newaxis], self.target_embedding, first=position)
+        past = []
+        for layer, *pairs in zip(
+            self.decoder_layers, state.past, state.source, strict=True
+        ):
+            z, extended = layer.step(z, *pairs, state.source_keep)
+            past.append(extended)
+        if self.final_norm:
+            z, _ = self.final_norm.forward(z)
+        logits, _ = self.read_out(z)
+        return logits[:, 0], state._replace(past=tuple(past))
+
+    def embed(self, ids, table, rng=None, first=0):
+        """Look up, scale, and add the positions from ``first`` on: (B, T) to (B, T, D)."""
         rows, cache = table.forward(ids)
-        x = self.scale * rows + self.positions[start : start + ids.shape[1]]
+        x = self.scale * rows + self.positions[first : first + ids.shape[1]]
         x, dropout_cache = dropout(x, self.dropout, rng)
         return x, EmbeddedCache(cache, dropout_cache)
 
@@ -219,7 +270,10 @@ class EncoderDecoder(Layer):
         return self.readout.forward(z)
 
     def backward(self, dlogits, cache):
-        """Return None, for the ids, and the gradients (eq:encoder-decoder-backward)."""
+        """Return None, for the ids, and the gradients (eq:encoder-decoder-backward).
+
+        A table gets one term for each of its uses (eq:tied-embedding-backward).
+        """
         decoded, encoded = cache.decoded, cache.encoded
         grads = {}
         if self.tied:
@@ -255,7 +309,13 @@ class EncoderDecoder(Layer):
         return grads
 
     def loss_and_gradients(
-        self, source, source_lengths, target, target_lengths, rng=None
+        self,
+        source,
+        source_lengths,
+        target,
+        target_lengths,
+        rng=None,
+        smoothing=0,
     ):
         """Return the mean cross-entropy a target token and every parameter's gradient.
 
@@ -272,12 +332,18 @@ class EncoderDecoder(Layer):
         target_lengths : ndarray of int (B,)
             With both of them; padding follows.
         rng : numpy.random.Generator, optional
+            As for :meth:`forward`.
+        smoothing : float
+            Of the labels, see :func:`cross_entropy`.
         """
-        check_shape("target", target, "B", "T + 1")
+        check_shape("source", source, "B", "S")
+        check_shape("source_lengths", source_lengths, len(source))
+        check_shape("target", target, len(source), "T + 1")
+        check_shape("target_lengths", target_lengths, len(source))
         source_keep = padding_keep(source_lengths, source.shape[1])
         counted = padding_keep(target_lengths, target.shape[1])[:, 0, 0, 1:]
         logits, cache = self.forward(source, target[:, :-1], source_keep, rng)
-        loss, loss_cache = cross_entropy(logits, target[:, 1:], counted)
+        loss, loss_cache = cross_entropy(logits, target[:, 1:], counted, smoothing)
         _, grads = self.backward(cross_entropy_backward(1, loss_cache), cache)
         return loss, grads
 

@@ -5,20 +5,26 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.checks import check_ids, check_shape
+from transformer_core.ops.dropout import check_rate
 
 
 class CrossEntropyCache(NamedTuple):
     p: np.ndarray
     targets: np.ndarray
     share: np.ndarray
+    smoothing: float = 0
 
 
-def cross_entropy(logits, targets, weights=None):
+def cross_entropy(logits, targets, weights=None, smoothing=0):
     r"""Average the surprise at the right answers (eq:cross-entropy).
 
     .. math::
         \mathcal{L} = \sum_n \omega_n \Bigl(\ln \sum_v e^{z_{nv}} - z_{n t_n}\Bigr), \qquad
         \omega_n = \frac{w_n}{\sum_m w_m}
+
+    With label smoothing, a share :math:`\epsilon` of what is right is spread over the vocabulary
+    (eq:label-smoothing): :math:`(1 - \epsilon) z_{n t_n} + \epsilon \operatorname{mean}(z_n)`
+    takes the place of :math:`z_{n t_n}`.
 
     Parameters
     ----------
@@ -29,42 +35,52 @@ def cross_entropy(logits, targets, weights=None):
     weights : ndarray (...), optional
         How much each position counts, 0 = not at all: the mask of masked language modelling, or
         ``class_weights[targets]``. Default: 1 everywhere.
+    smoothing : float
+        :math:`\epsilon`, in [0, 1).
 
     Returns
     -------
     loss : scalar
         In nats a counted position.
     cache : CrossEntropyCache
-        The probabilities p = softmax(z), the targets, and the share w / sum(w) of each position.
+        The probabilities p = softmax(z), the targets, the share w / sum(w) of each position, and
+        the smoothing.
 
     Raises
     ------
     ValueError
         If the shapes do not fit together, an array is empty, a target is not a whole number from 0
-        to V - 1, a weight is negative or not finite, or no weight is positive.
+        to V - 1, a weight is negative or not finite, no weight is positive, or ``smoothing`` is not
+        in [0, 1).
 
-    Source: seed 003, section 1.4; seed 004, section 4.
+    Source: seed 003, section 1.4; seed 004, section 4; Szegedy et al. 2016 (label smoothing).
     """
     check_shape("logits", logits, ..., "V")
     check_ids("targets", targets, logits.shape[-1])
     check_shape("targets", targets, *logits.shape[:-1])
     weights = np.ones(targets.shape) if weights is None else weights
     check_weights(weights, targets.shape)
+    check_rate("smoothing", smoothing)
     share = (weights / weights.sum()).astype(logits.dtype)
 
     z = logits - logits.real.max(axis=-1, keepdims=True)
     z_target = np.take_along_axis(z, targets[..., np.newaxis], axis=-1)[..., 0]
+    if smoothing:
+        z_target += smoothing * (z.mean(axis=-1) - z_target)
     p = np.exp(z, out=z)
     total = p.sum(axis=-1)
     loss = (share * (np.log(total) - z_target)).sum()
     p /= total[..., np.newaxis]
-    return loss, CrossEntropyCache(p, targets, share)
+    return loss, CrossEntropyCache(p, targets, share, smoothing)
 
 
 def cross_entropy_backward(dloss, cache):
     r"""Backward pass of :func:`cross_entropy` (eq:cross-entropy-backward).
 
     .. math:: \bar{z}_{nv} = \bar{\mathcal{L}} \, \omega_n \bigl(p_{nv} - [v = t_n]\bigr)
+
+    With label smoothing, :math:`(1 - \epsilon) [v = t_n] + \epsilon / V` takes the place of the
+    bracket (eq:label-smoothing-backward).
 
     Positions that do not count get the gradient 0.
 
@@ -80,11 +96,14 @@ def cross_entropy_backward(dloss, cache):
 
     Source: seed 004, section 4.2.
     """
-    p, targets, share = cache
+    p, targets, share, smoothing = cache
     scale = dloss * share
     dlogits = p * scale[..., np.newaxis]
+    if smoothing:
+        dlogits -= (smoothing / p.shape[-1] * scale)[..., np.newaxis]
     rows = dlogits.reshape(-1, p.shape[-1])
-    rows[np.arange(len(rows)), targets.ravel()] -= scale.ravel()  # 1 at the targets
+    at_target = (1 - smoothing) * scale
+    rows[np.arange(len(rows)), targets.ravel()] -= at_target.ravel()
     return dlogits
 
 

@@ -1,0 +1,154 @@
+import numpy as np
+import pytest
+from cases import LAYERS
+from hypothesis import given
+from hypothesis import strategies as st
+from witnesses import arrays_in, causal, generators, padding, randomise, sizes
+
+from transformer_core.layers import DecoderLayer
+from transformer_core.layers.multi_head_attention import KeyValue
+
+norms = st.sampled_from(["post", "pre"])
+
+
+@st.composite
+def layers(draw):
+    """A layer of random shape with both its inputs, and the padding of its source."""
+    rng = draw(generators)
+    batch, queries, keys, heads, width = (draw(sizes) for _ in range(5))
+    layer = DecoderLayer(heads * width, heads, width + 3, draw(norms), rng, np.float64)
+    x, source = (
+        rng.normal(size=(batch, length, heads * width)) for length in (queries, keys)
+    )
+    return randomise(layer, rng), x, source, rng.integers(0, keys + 1, batch)
+
+
+@pytest.mark.equation("eq:decoder-layer-backward")
+@pytest.mark.parametrize("name", [name for name in LAYERS if "DecoderLayer" in name])
+def test_gradients_agree_with_the_witnesses(prove, name):
+    prove.layer(LAYERS[name])
+
+
+@pytest.mark.equation("eq:decoder-layer")
+@given(layers())
+def test_the_layer_attends_to_itself_then_to_the_source_then_feeds_forward(drawn):
+    layer, x, source, lengths = drawn
+    keep, source_keep = causal(x.shape[1]), padding(lengths, source.shape[1])
+    attended, _ = layer.self_attention.forward(x, keep)
+    crossed, _ = layer.cross_attention.forward(attended, source, source_keep)
+    expected, _ = layer.feed_forward.forward(crossed)
+    y, _ = layer.forward(x, source, keep, source_keep)
+    assert np.array_equal(y, expected)
+
+
+@given(layers(), generators)
+def test_a_causal_output_does_not_see_the_future(drawn, rng):
+    layer, x, source, _ = drawn
+    y, cache = layer.forward(x, source, causal(x.shape[1]))
+    now = rng.integers(x.shape[1])
+    dy = rng.normal(size=y.shape)
+    dy[:, now + 1 :] = 0
+    dx, _, _ = layer.backward(dy, cache)
+    assert (dx[:, now + 1 :] == 0).all()
+    x[:, now + 1 :] += rng.normal(size=x[:, now + 1 :].shape)
+    changed, _ = layer.forward(x, source, causal(x.shape[1]))
+    assert np.allclose(changed[:, : now + 1], y[:, : now + 1], rtol=1e-11, atol=1e-11)
+
+
+@given(layers(), generators)
+def test_padding_of_the_source_is_not_read_and_gets_no_gradient(drawn, rng):
+    layer, x, source, lengths = drawn
+    padded = np.arange(source.shape[1]) >= lengths[:, np.newaxis]
+    keep = padding(lengths, source.shape[1])
+    y, cache = layer.forward(x, source, source_keep=keep)
+    _, dsource, _ = layer.backward(rng.normal(size=y.shape), cache)
+    assert (dsource[padded] == 0).all()
+    source[padded] += 1
+    assert np.array_equal(layer.forward(x, source, source_keep=keep)[0], y)
+
+
+@given(layers())
+def test_the_order_of_the_source_does_not_matter(drawn):
+    layer, x, source, _ = drawn
+    y, _ = layer.forward(x, source)
+    reversed_y, _ = layer.forward(x, source[:, ::-1])
+    assert np.allclose(reversed_y, y, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.equation("eq:cached-attention")
+@given(layers())
+def test_position_by_position_the_outputs_are_the_same(drawn):
+    layer, x, source, lengths = drawn
+    keep = padding(lengths, source.shape[1])
+    y, cache = layer.forward(x, source, causal(x.shape[1]), keep)
+    read = layer.cross_attention.branch.read(source)
+    past = KeyValue(read.key[:, :, :0], read.value[:, :, :0])
+    for t in range(x.shape[1]):
+        earlier = [pair.copy() for pair in past]
+        y_t, extended = layer.step(x[:, t : t + 1], past, read, keep)
+        assert np.allclose(y_t, y[:, t : t + 1], rtol=1e-10, atol=1e-10)
+        assert all(map(np.array_equal, past, earlier))
+        past = extended
+    attention = cache.self_attention.branch.attention
+    assert np.allclose(past.key, attention.key, rtol=1e-10, atol=1e-10)
+    assert np.allclose(past.value, attention.value, rtol=1e-10, atol=1e-10)
+
+
+def test_every_branch_and_both_attentions_draw_masks_of_their_own(rng):
+    layer = DecoderLayer(6, 2, 7, "pre", rng, dropout=0.5)
+    x, source = np.ones((2, 5, 6)), np.ones((2, 4, 6))
+    _, cache = layer.forward(x, source, rng=rng)
+    masks = [array for array in arrays_in(cache) if array.dtype == bool]
+    of_attention = {mask.shape for mask in masks if mask.ndim == 4}
+    of_branches = {mask.tobytes() for mask in masks if mask.shape == x.shape}
+    assert of_attention == {(2, 2, 5, 5), (2, 2, 5, 4)}
+    assert len(of_branches) == 3
+
+
+def test_parameter_names(rng):
+    biased = ["weight", "bias"]
+    arrays = {
+        "self_attention.branch.query_key_value": biased,
+        "self_attention.branch.output": biased,
+        "self_attention.norm": ["gamma", "beta"],
+        "cross_attention.branch.query": biased,
+        "cross_attention.branch.key_value": biased,
+        "cross_attention.branch.output": biased,
+        "cross_attention.norm": ["gamma", "beta"],
+        "feed_forward.branch.hidden": biased,
+        "feed_forward.branch.output": biased,
+        "feed_forward.norm": ["gamma", "beta"],
+    }
+    assert list(DecoderLayer(4, 2, 5, "pre", rng).parameters()) == [
+        f"{part}.{name}" for part, names in arrays.items() for name in names
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((6, 4, 8, "pre"), "heads: expected a divisor of the width 6, got 4"),
+        ((6, 2, 0, "pre"), "width_out: expected a whole number of at least 1, got 0"),
+        ((6, 2, 8, "both"), "norm: expected 'post' or 'pre', got 'both'"),
+    ],
+)
+def test_bad_settings_are_named(rng, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        DecoderLayer(*arguments, rng)
+
+
+@pytest.mark.parametrize(
+    "changed, message",
+    [
+        ({"source": np.ones((2, 4, 5))}, r"source: .* \(2, S, 6\), got \(2, 4, 5\)"),
+        ({"source": np.ones((3, 4, 6))}, r"source: .* \(2, S, 6\), got \(3, 4, 6\)"),
+        ({"source": None}, "source: expected a NumPy array, got NoneType"),
+        ({"keep": causal(4)}, r"keep: .* \(2, 2, 5, 5\), got \(4, 4\)"),
+        ({"source_keep": causal(5)}, r"keep: .* \(2, 2, 5, 4\), got \(5, 5\)"),
+    ],
+)
+def test_bad_input_is_named(rng, changed, message):
+    layer = DecoderLayer(6, 2, 7, "pre", rng, np.float64)
+    given = {"x": np.ones((2, 5, 6)), "source": np.ones((2, 4, 6))}
+    with pytest.raises(ValueError, match=message):
+        layer.forward(**(given | changed))
