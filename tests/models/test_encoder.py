@@ -3,7 +3,15 @@ import pytest
 from cases import ENCODERS
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import causal, generators, normal, padding, randomise, sizes
+from witnesses import (
+    assert_close,
+    causal,
+    generators,
+    normal,
+    padding,
+    randomise,
+    sizes,
+)
 
 from transformer_core.gradient_check import central_difference, gradient_error
 from transformer_core.models import Encoder
@@ -38,9 +46,13 @@ def test_the_outputs_follow_the_order_of_the_tokens(
     lengths = rng.integers(1, length + 1, batch)
     order = rng.permutation(length)
     keep = padding(lengths, length)
-    y, _ = encoder.forward(x, keep)
-    permuted, _ = encoder.forward(x[:, order], keep[..., order])
+    y, cache = encoder.forward(x, keep)
+    permuted, permuted_cache = encoder.forward(x[:, order], keep[..., order])
     assert np.allclose(permuted, y[:, order], rtol=1e-7, atol=1e-7)
+    dy = rng.normal(size=y.shape)
+    dx, grads = encoder.backward(dy, cache)
+    permuted_dx, permuted_grads = encoder.backward(dy[:, order], permuted_cache)
+    assert_close({"x": permuted_dx} | permuted_grads, {"x": dx[:, order]} | grads, 1e-6)
 
 
 @given(generators, sizes, sizes, sizes, sizes, variants)
@@ -63,9 +75,46 @@ def test_a_causal_output_does_not_see_the_future(
 def test_padding_does_not_change_the_tokens(rng, batch, length, heads, width, variant):
     encoder, x = draw(rng, batch, length, heads, width, variant)
     padded = np.concatenate([x, rng.normal(size=x.shape)], axis=1)
-    y, _ = encoder.forward(x)
-    with_padding, _ = encoder.forward(padded, padding([length] * batch, 2 * length))
+    y, cache = encoder.forward(x)
+    with_padding, padded_cache = encoder.forward(
+        padded, padding([length] * batch, 2 * length)
+    )
     assert np.allclose(with_padding[:, :length], y, rtol=1e-7, atol=1e-7)
+    dy = rng.normal(size=padded.shape)
+    dy[:, length:] = 0
+    dx, grads = encoder.backward(dy[:, :length], cache)
+    padded_dx, padded_grads = encoder.backward(dy, padded_cache)
+    assert (padded_dx[:, length:] == 0).all()
+    assert_close({"x": padded_dx[:, :length]} | padded_grads, {"x": dx} | grads, 1e-6)
+
+
+@given(generators, sizes, sizes, sizes, sizes, variants)
+def test_sequences_of_a_batch_do_not_see_each_other(
+    rng, batch, length, heads, width, variant
+):
+    encoder, x = draw(rng, batch, length, heads, width, variant)
+    dy = rng.normal(size=x.shape)
+    y, cache = encoder.forward(x, causal(length))
+    dx, grads = encoder.backward(dy, cache)
+    parts = []
+    for b in range(batch):
+        alone, cache = encoder.forward(x[b : b + 1], causal(length))
+        assert np.allclose(alone, y[b : b + 1], rtol=1e-7, atol=1e-7)
+        parts.append(encoder.backward(dy[b : b + 1], cache))
+    total = {name: sum(part[name] for _, part in parts) for name in grads}
+    total["x"] = np.concatenate([part_dx for part_dx, _ in parts])
+    assert_close({"x": dx} | grads, total, 1e-6)
+
+
+@given(generators, sizes, sizes, sizes, sizes, variants)
+def test_a_query_without_keys_makes_no_nan(rng, batch, length, heads, width, variant):
+    encoder, x = draw(rng, batch, length, heads, width, variant)
+    keep = rng.random((batch, 1, length, length)) < 0.7
+    keep[:, :, rng.integers(length)] = False
+    with np.errstate(invalid="raise", divide="raise"):
+        y, cache = encoder.forward(x, keep)
+        dx, grads = encoder.backward(rng.normal(size=y.shape), cache)
+    assert all(np.isfinite(array).all() for array in (y, dx, *grads.values()))
 
 
 def test_layers_run_in_order_then_the_norm_then_the_readout(rng):

@@ -67,7 +67,7 @@ def embedding_backward(drows, cache):
     ids, table = cache
     check_shape("drows", drows, *ids.shape, table.shape[1])
     dtable = np.zeros(table.shape, drows.dtype)
-    np.add.at(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids
+    add_rows(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids
     return dtable
 
 
@@ -131,3 +131,10 @@ def tied_readout_backward(dlogits, cache):
     check_shape("dlogits", dlogits, *cache.x.shape[:-1], cache.weight.shape[1])
     dh, dweight, dbias = linear_backward(dlogits, cache)
     return dh, dweight.T, dbias
+
+
+def add_rows(table, ids, rows):
+    """Do what ``np.add.at(table, ids, rows)`` does, which is fast for single entries only."""
+    width = table.shape[1]
+    entries = ids.astype(np.intp)[..., np.newaxis] * width + np.arange(width)
+    np.add.at(table.reshape(-1), entries.ravel(), rows.ravel())

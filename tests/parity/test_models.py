@@ -1,0 +1,150 @@
+"""Whole models against the same models made of PyTorch's own modules."""
+
+import numpy as np
+import pytest
+from cases import ENCODERS, KEEP, Restarted
+from parity.twins import F, run, torch
+from witnesses import normal, padding, randomise
+
+from transformer_core import models
+from transformer_core.models import Bert, EncoderDecoder
+
+every_encoder = pytest.mark.parametrize("case", ENCODERS.values(), ids=ENCODERS)
+
+
+def every(variants):
+    return pytest.mark.parametrize("variant", variants.values(), ids=variants)
+
+
+def dropping(model):
+    """In training mode if it has dropout, with the same masks at every call."""
+    return Restarted(model) if model.dropout else model
+
+
+@pytest.mark.equation("eq:chain-backward")
+@every_encoder
+def test_encoder(parity, case):
+    parity.case(case)
+
+
+@every_encoder
+def test_loss_of_the_encoder(parity, case):
+    encoder, x = case.draw(parity.rng, parity.dtype)
+
+    def twin(encoder, p, x, target, keep):
+        return F.mse_loss(run(encoder, p, x, keep), target)
+
+    target = normal(parity.rng, x.shape, parity.dtype)
+    parity.loss(encoder, (x, target, *case.context), twin)
+
+
+# BERT
+
+BERTS = {
+    "of seed 004": {},
+    "tied": {"tied": True},
+    "Pre-LN": {"norm": "pre"},
+    "GELU": {"activation": "gelu"},
+    "GELU, tanh": {"activation": "gelu_tanh"},
+    "no final LayerNorm": {"final_norm": False},
+    "embedding LayerNorm": {"embedding_norm": True},
+    "attention biases": {"attention_bias": True},
+    "segments": {"segments": 2},
+    "dropout": {"dropout": 0.3},
+    "of Devlin et al.": {
+        "tied": True,
+        "activation": "gelu",
+        "final_norm": False,
+        "embedding_norm": True,
+        "attention_bias": True,
+        "segments": 2,
+        "dropout": 0.1,
+    },
+}
+IDS = np.array([[3, 1, 3, 5, 1], [4, 3, 1, 0, 0]])
+ANSWERS = np.array([[3, 2, 3, 6, 7], [4, 6, 1, 0, 0]])
+MASKED = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]], bool)
+SEGMENTS = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
+
+
+def bert(parity, variant):
+    """Eight words, at most six of them, two layers, D = 6, H = 2, F = 7."""
+    model = Bert(8, 6, 2, 6, 2, 7, **variant, rng=parity.rng, dtype=parity.dtype)
+    return randomise(model, parity.rng), SEGMENTS if model.segments else None
+
+
+@pytest.mark.equation("eq:bert-backward")
+@pytest.mark.parametrize("masked", [MASKED, None], ids=["masked", "every position"])
+@every(BERTS)
+def test_bert(parity, variant, masked):
+    model, segments = bert(parity, variant)
+    keep = KEEP if masked is None else padding([5, 3], 5)
+    parity.layer(dropping(model), [], (IDS, masked, keep, segments))
+
+
+@every(BERTS)
+def test_loss_of_bert(parity, variant):
+    model, segments = bert(parity, variant)
+
+    def twin(model, p, ids, answers, masked, keep, segments):
+        logits = run(model, p, ids, None, keep, segments)
+        answers = answers.where(masked, -100)
+        return F.cross_entropy(logits.flatten(0, 1), answers.flatten())
+
+    context = IDS, ANSWERS, MASKED, padding([5, 3], 5), segments
+    parity.loss(model, context, twin)
+
+
+# The encoder-decoder
+
+ENCODER_DECODERS = {
+    "Pre-LN, tied": {},
+    "Post-LN": {"norm": "post"},
+    "untied": {"tied": False},
+    "one table for all": {"shared": True},
+    "source and target share, read-out untied": {"shared": True, "tied": False},
+    "GELU": {"activation": "gelu"},
+    "dropout": {"dropout": 0.3},
+    "Post-LN, dropout": {"norm": "post", "dropout": 0.3},
+}
+SOURCE = np.array([[3, 1, 3, 5, 1, 2], [4, 3, 1, 0, 0, 0]])
+TARGET = np.array([[1, 3, 3, 5, 2], [1, 4, 2, 0, 0]])
+SOURCE_LENGTHS, TARGET_LENGTHS = np.array([6, 3]), np.array([5, 3])
+
+
+def encoder_decoder(parity, variant):
+    """Six target tokens, at most six positions, two layers each, D = 6, H = 2, F = 7."""
+    words = 6 if variant.get("shared") else 7
+    model = EncoderDecoder(
+        words, 6, 6, 6, 6, 2, 7, 2, 2, **variant, rng=parity.rng, dtype=parity.dtype
+    )
+    return randomise(model, parity.rng)
+
+
+@pytest.mark.equation("eq:encoder-decoder-backward")
+@every(ENCODER_DECODERS)
+def test_encoder_decoder(parity, variant):
+    model = encoder_decoder(parity, variant)
+    keep = padding(SOURCE_LENGTHS, 6)
+    parity.layer(dropping(model), [], (SOURCE, TARGET[:, :-1], keep))
+
+
+@pytest.mark.parametrize("smoothing", [0, 0.1])
+@every(ENCODER_DECODERS)
+def test_loss_of_the_encoder_decoder(parity, variant, smoothing):
+    def twin(model, p, source, source_lengths, target, target_lengths):
+        keep = torch.arange(6) < source_lengths[:, None, None, None]
+        logits = run(model, p, source, target[:, :-1], keep)
+        answers = target.where(torch.arange(5) < target_lengths[:, None], -100)[:, 1:]
+        return F.cross_entropy(
+            logits.flatten(0, 1), answers.flatten(), label_smoothing=smoothing
+        )
+
+    model = encoder_decoder(parity, variant)
+    context = SOURCE, SOURCE_LENGTHS, TARGET, TARGET_LENGTHS
+    parity.loss(model, context, twin, smoothing=smoothing)
+
+
+def test_every_model_is_compared():
+    names = {name for name in models.__all__ if isinstance(getattr(models, name), type)}
+    assert names == {"Bert", "Encoder", "EncoderDecoder"}

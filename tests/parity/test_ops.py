@@ -1,0 +1,168 @@
+"""Every op against PyTorch's own, and where PyTorch differs."""
+
+import numpy as np
+import pytest
+from cases import CROSS_ENTROPY, OPS, TARGETS, Op
+from hypothesis import given
+from parity.pytorch import F, tensors, torch
+from witnesses import generators, sizes
+
+from transformer_core import ops
+
+CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0, 0.1, 3.0])
+COUNTED = np.array([[True, True, False], [False, True, True]])
+
+
+def softmax(x, keep=None):
+    """The softmax that PyTorch has for attention: it knows rows that keep nothing."""
+    scores = x if keep is None else x.masked_fill(~keep, -torch.inf)
+    return torch._safe_softmax(scores, dim=-1)
+
+
+def attention(query, key, value, keep):
+    return F.scaled_dot_product_attention(query, key, value, keep)
+
+
+def attention_with_dropout(query, key, value, keep):
+    return F.scaled_dot_product_attention(query, key, value, keep, dropout_p=0.3)
+
+
+def cross_entropy(logits, targets, weights=None, smoothing=0.0, **options):
+    rows, targets = logits.flatten(0, -2), targets.flatten()
+    options["label_smoothing"] = smoothing
+    if weights is None:
+        return F.cross_entropy(rows, targets, **options)
+    losses = F.cross_entropy(rows, targets, reduction="none", **options)
+    weights = weights.flatten().to(losses)
+    return losses @ weights / weights.sum()
+
+
+def class_weighted(logits, targets, weights):
+    return cross_entropy(logits, targets, weight=torch.tensor(CLASS_WEIGHTS).to(logits))
+
+
+def partly_ignored(logits, targets, weights):
+    return cross_entropy(logits, targets.where(weights, -100), ignore_index=-100)
+
+
+TWINS = {
+    "attention": attention,
+    "attention with dropout": attention_with_dropout,
+    "cross_entropy": cross_entropy,
+    "cross_entropy, class weights": class_weighted,
+    "cross_entropy, ignored targets": partly_ignored,
+    "dropout": lambda x: F.dropout(x, 0.3),
+    "embedding": lambda table, ids: F.embedding(ids, table),
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "layer_norm": lambda x, gamma, beta, eps: F.layer_norm(
+        x, x.shape[-1:], gamma, beta, eps
+    ),
+    "linear": lambda x, weight, bias=None: F.linear(x, weight.T, bias),
+    "mean_squared_error": F.mse_loss,
+    "merge_heads": lambda x: x.transpose(1, 2).flatten(2),
+    "relu": F.relu,
+    "softmax": softmax,
+    "split_heads": lambda x: x.unflatten(-1, (3, 2)).transpose(1, 2),
+    "tied_readout": F.linear,
+}
+
+
+def more_ops():
+    """What the table of the other tests lacks."""
+    for name, settings in {
+        "class weights": {"weights": CLASS_WEIGHTS[TARGETS]},
+        "ignored targets": {"weights": COUNTED},
+        "smoothing": {"smoothing": 0.1},
+        "weights, smoothing": {"weights": COUNTED, "smoothing": 0.1},
+    }.items():
+        settings["targets"] = TARGETS
+        yield f"cross_entropy, {name}", CROSS_ENTROPY._replace(settings=settings)
+
+    # PyTorch has another kernel for values as wide as the keys.
+    for name, op in OPS.items():
+        if name.startswith("attention,"):
+            shapes = op.shapes | {"value": op.shapes["key"]}
+            yield f"{name}, one width", op._replace(shapes=shapes)
+
+    shapes = {"x": (2, 3, 4), "weight": (4, 5)}
+    first_two = Op(ops.linear, lambda *args: ops.linear_backward(*args)[:2], shapes)
+    yield "linear, no bias", first_two
+
+    def split(x):
+        return ops.split_heads(x, 3), None
+
+    def merge(x):
+        return ops.merge_heads(x), None
+
+    yield "split_heads", Op(split, lambda dy, _: merge(dy)[0], {"x": (2, 5, 6)})
+    yield "merge_heads", Op(merge, lambda dy, _: split(dy)[0], {"x": (2, 3, 5, 2)})
+
+
+def equation(op):
+    """The label of an op's gradient."""
+    op, _, addition = op.replace("_", "-").partition(" with ")
+    return "-".join(filter(None, [f"eq:{op}", "backward", addition]))
+
+
+def compared():
+    for name, op in (OPS | dict(more_ops())).items():
+        base = name.partition(",")[0]
+        mark = pytest.mark.equation(equation(base))
+        yield pytest.param(op, TWINS.get(name, TWINS[base]), marks=mark, id=name)
+
+
+@pytest.mark.parametrize("op, twin", [*compared()])
+def test_outputs_and_gradients_are_those_of_pytorch(parity, op, twin):
+    parity.op(op, twin)
+
+
+# What has no gradient
+
+
+@given(sizes)
+def test_causal_mask(length):
+    blocked = torch.nn.Transformer.generate_square_subsequent_mask(length).isinf()
+    assert np.array_equal(ops.causal_keep(length), ~blocked.numpy())
+
+
+@given(generators, sizes, sizes)
+def test_padding_mask(rng, batch, length):
+    lengths = rng.integers(1, length + 1, batch)
+    ones = [torch.ones(n, dtype=bool) for n in (length, *lengths)]
+    keep = torch.nn.utils.rnn.pad_sequence(ones, batch_first=True)[1:]
+    assert np.array_equal(ops.padding_keep(lengths, length)[:, 0, 0], keep.numpy())
+
+
+def test_sinusoidal_positions():
+    exponents = torch.arange(0, 6, 2, dtype=torch.float64) / 6
+    angles = torch.outer(torch.arange(50.0, dtype=torch.float64), 10000**-exponents)
+    table = torch.polar(torch.ones_like(angles), angles)
+    expected = torch.stack([table.imag, table.real], dim=-1).flatten(1)
+    assert np.allclose(ops.sinusoidal_positions(50, 6), expected, rtol=0, atol=1e-14)
+
+
+def test_every_op_is_compared():
+    without_gradient = {"causal_keep", "padding_keep", "sinusoidal_positions"}
+    forward = {name for name in ops.__all__ if not name.endswith("_backward")}
+    assert forward - without_gradient <= TWINS.keys()
+
+
+# Where PyTorch differs: a query that may attend to nothing
+
+
+def empty_row(rng):
+    x, keep = rng.normal(size=(2, 3)), np.array([[False] * 3, [True, False, True]])
+    return x, keep, tensors([x, keep])
+
+
+def test_pytorch_softmax_of_an_empty_row_is_nan_and_ours_is_zero(rng):
+    x, keep, (x_torch, keep_torch) = empty_row(rng)
+    leaf = x_torch.requires_grad_()
+    theirs = torch.softmax(leaf.masked_fill(~keep_torch, -torch.inf), dim=-1)
+    theirs.backward(torch.ones_like(theirs))
+    assert theirs[0].isnan().all()
+    ours, cache = ops.softmax(x, keep)
+    dx = ops.softmax_backward(np.ones_like(x), cache)
+    assert not ours[0].any() and not dx[0].any()
+    assert np.allclose(ours[1], theirs[1].detach(), rtol=1e-15)

@@ -1,0 +1,146 @@
+"""200 steps of every optimiser against torch.optim, with schedule and clipping."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from parity.pytorch import F, error, tensors, torch
+from parity.twins import run
+from witnesses import generators, normal
+
+from transformer_core.models import Encoder
+from transformer_core.optim import (
+    SGD,
+    Adam,
+    AdamW,
+    clip_by_global_norm,
+    warmup_stable_decay,
+)
+
+STEPS, PEAK, WARMUP, DECAY, MAX_NORM = 200, 0.01, 20, 50, 0.5
+
+
+def groups(leaves):
+    """The parameters in two groups: PyTorch decays all, or none, of a group."""
+    undecayed = {n for n in leaves if n.split(".")[-1] in ("bias", "gamma", "beta")}
+    return [
+        {"params": [leaves[n] for n in leaves.keys() - undecayed], "weight_decay": 0.1},
+        {"params": [leaves[n] for n in undecayed], "weight_decay": 0.0},
+    ]
+
+
+OPTIMIZERS = {
+    "SGD": (
+        lambda parameters: SGD(parameters, PEAK),
+        lambda leaves: torch.optim.SGD(leaves.values(), PEAK),
+    ),
+    "momentum": (
+        lambda parameters: SGD(parameters, PEAK, 0.9),
+        lambda leaves: torch.optim.SGD(leaves.values(), PEAK, 0.9),
+    ),
+    "Adam": (
+        lambda parameters: Adam(parameters, PEAK),
+        lambda leaves: torch.optim.Adam(leaves.values(), PEAK),
+    ),
+    "Adam, other betas": (
+        lambda parameters: Adam(parameters, PEAK, 0.8, 0.95, 1e-3),
+        lambda leaves: torch.optim.Adam(leaves.values(), PEAK, (0.8, 0.95), 1e-3),
+    ),
+    "AdamW": (
+        lambda parameters: AdamW(parameters, PEAK, weight_decay=0.1),
+        lambda leaves: torch.optim.AdamW(groups(leaves), PEAK),
+    ),
+    "AdamW, all decayed": (
+        lambda parameters: AdamW(parameters, PEAK, weight_decay=0.1, undecayed=()),
+        lambda leaves: torch.optim.AdamW(leaves.values(), PEAK, weight_decay=0.1),
+    ),
+}
+
+
+def schedule(optimizer):
+    """Warm-up, plateau and decay, put together from PyTorch's own schedules."""
+    schedules = torch.optim.lr_scheduler
+    parts = [
+        schedules.LinearLR(optimizer, 1 / WARMUP, 1, WARMUP - 1),
+        schedules.ConstantLR(optimizer, 1),
+        schedules.LinearLR(optimizer, 1, 1 / DECAY, DECAY - 1),
+    ]
+    return schedules.SequentialLR(optimizer, parts, [WARMUP, STEPS - DECAY])
+
+
+def clip(leaves):
+    """Clip by PyTorch's functions. They add 1e-6 to the norm, so it is taken off before."""
+    norm = torch.nn.utils.get_total_norm([leaf.grad for leaf in leaves])
+    torch.nn.utils.clip_grads_with_norm_(leaves, MAX_NORM, norm - 1e-6)
+
+
+def train(rng, name, clipped, differentiate):
+    """Train one encoder with both, and return the largest difference of a parameter."""
+    options = {"norm": "pre", "final_norm": True, "readout": True}
+    encoder = Encoder(1, 6, 2, 7, **options, rng=rng, dtype=np.float64)
+    parameters = encoder.parameters()
+    leaves = {n: torch.tensor(a, requires_grad=True) for n, a in parameters.items()}
+    ours, theirs = OPTIMIZERS[name]
+    ours, theirs = ours(parameters), theirs(leaves)
+    rates, clippings = schedule(theirs), 0
+    for step in range(1, STEPS + 1):
+        batch = normal(rng, (2, 4, 5, 6))
+        _, grads = encoder.loss_and_gradients(*batch)
+        differentiate(encoder, leaves, batch, grads)
+        if clipped:
+            grads, norm = clip_by_global_norm(grads, MAX_NORM)
+            clip(leaves.values())
+            clippings += norm > MAX_NORM
+        ours.learning_rate = warmup_stable_decay(step, STEPS, PEAK, WARMUP, DECAY)
+        assert np.isclose(theirs.param_groups[0]["lr"], ours.learning_rate, rtol=1e-13)
+        ours.step(grads)
+        theirs.step()
+        rates.step()
+    assert not clipped or 0 < clippings < STEPS
+    return max(error(parameters[name], leaves[name].detach()) for name in parameters)
+
+
+def hand_over(encoder, leaves, batch, grads):
+    """Give PyTorch our gradients."""
+    for name, leaf in leaves.items():
+        leaf.grad = torch.tensor(grads[name])
+
+
+def autograd(encoder, leaves, batch, grads):
+    """Let PyTorch find its own."""
+    x, target = tensors(batch)
+    loss = F.mse_loss(run(encoder, leaves, x), target)
+    found = torch.autograd.grad(loss, leaves.values())
+    for leaf, gradient in zip(leaves.values(), found, strict=True):
+        leaf.grad = gradient
+
+
+@pytest.mark.parametrize("clipped", [False, True], ids=["plain", "clipped"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_stay_equal(rng, name, clipped):
+    assert train(rng, name, clipped, hand_over) < 1e-10
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_trainings_stay_equal(rng, name):
+    """The biases of the keys have no gradient but rounding, which Adam does not take for 0."""
+    assert train(rng, name, True, autograd) < 1e-8
+
+
+# Where PyTorch differs: it divides by the norm plus 1e-6
+
+
+@given(generators, st.floats(1e-2, 1e2))
+def test_clip_grad_norm_shortens_a_little_more(rng, scale):
+    grads = {
+        "weight": scale * rng.normal(size=(3, 4)),
+        "bias": scale * rng.normal(size=4),
+    }
+    clipped, norm = clip_by_global_norm(grads, 1.0)
+    leaves = [torch.zeros(grad.shape, dtype=torch.float64) for grad in grads.values()]
+    for leaf, grad in zip(leaves, grads.values(), strict=True):
+        leaf.grad = torch.tensor(grad)
+    assert np.isclose(torch.nn.utils.clip_grad_norm_(leaves, 1.0), norm, rtol=1e-14)
+    ratio = max(norm + 1e-6, 1) / max(norm, 1)
+    for leaf, ours in zip(leaves, clipped.values(), strict=True):
+        assert np.allclose(ours, ratio * leaf.grad.numpy(), rtol=1e-13, atol=0)

@@ -1,0 +1,279 @@
+"""Every layer and model as PyTorch has it, on the parameters of ours.
+
+``p`` holds the parameters under our names and in our layout, as tensors: what PyTorch wants
+otherwise is a transpose or a concatenation of them, and its gradients arrive under our names.
+"""
+
+from functools import partial
+
+import pytest
+
+from transformer_core import layers, models
+from transformer_core.names import join
+from transformer_core.ops import sinusoidal_positions
+
+torch = pytest.importorskip("torch")
+nn, F = torch.nn, torch.nn.functional
+call = torch.func.functional_call
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
+
+
+def run(layer, p, *inputs):
+    """Run a layer's twin."""
+    return TWINS[type(layer)](layer, p, *inputs)
+
+
+def part(p, name):
+    """Take the parameters of a sublayer."""
+    name += "."
+    return {key.removeprefix(name): p[key] for key in p if key.startswith(name)}
+
+
+# Our names and layout to those of nn.Linear, nn.LayerNorm, nn.MultiheadAttention, ...
+
+
+def linear_state(p):
+    return p | {"weight": p["weight"].T}
+
+
+def norm_state(p):
+    return {"weight": p["gamma"], "bias": p["beta"]}
+
+
+def attention_state(p):
+    if "query.weight" in p:
+        for name in part(p, "query"):
+            both = p[f"query.{name}"], p[f"key_value.{name}"]
+            p = p | {f"query_key_value.{name}": torch.cat(both, dim=-1)}
+    projection = linear_state(part(p, "query_key_value"))
+    return {f"in_proj_{name}": tensor for name, tensor in projection.items()} | join(
+        {"out_proj": linear_state(part(p, "output"))}
+    )
+
+
+def encoder_layer_state(p):
+    return join(
+        {
+            "self_attn": attention_state(part(p, "attention.branch")),
+            "norm1": norm_state(part(p, "attention.norm")),
+            "linear1": linear_state(part(p, "feed_forward.branch.hidden")),
+            "linear2": linear_state(part(p, "feed_forward.branch.output")),
+            "norm2": norm_state(part(p, "feed_forward.norm")),
+        }
+    )
+
+
+def decoder_layer_state(p):
+    return join(
+        {
+            "self_attn": attention_state(part(p, "self_attention.branch")),
+            "norm1": norm_state(part(p, "self_attention.norm")),
+            "multihead_attn": attention_state(part(p, "cross_attention.branch")),
+            "norm2": norm_state(part(p, "cross_attention.norm")),
+            "linear1": linear_state(part(p, "feed_forward.branch.hidden")),
+            "linear2": linear_state(part(p, "feed_forward.branch.output")),
+            "norm3": norm_state(part(p, "feed_forward.norm")),
+        }
+    )
+
+
+def stack_state(layers, norm):
+    state = {f"layers.{i}": layer for i, layer in enumerate(layers)}
+    return join(state | ({"norm": norm_state(norm)} if norm else {}))
+
+
+# The modules. They hold no parameters of their own: the states above replace all of them.
+
+
+def attention_module(layer):
+    width, biased = layer.output.weight.shape[0], layer.output.bias is not None
+    return nn.MultiheadAttention(
+        width, layer.heads, layer.dropout, biased, batch_first=True
+    )
+
+
+def layer_module(kind, layer, attention):
+    feed_forward = layer.feed_forward.branch
+    module = kind(
+        feed_forward.hidden.weight.shape[0],
+        attention.heads,
+        feed_forward.hidden.weight.shape[1],
+        attention.dropout,
+        ACTIVATIONS[feed_forward.activate.__name__],
+        norm_first=layer.feed_forward.pre,
+        batch_first=True,
+    )
+    module.self_attn = attention_module(attention)
+    module.dropout = nn.Identity()  # ours has none between the two linear maps
+    return module
+
+
+def encoder_layer_module(layer):
+    return layer_module(nn.TransformerEncoderLayer, layer, layer.attention.branch)
+
+
+def decoder_layer_module(layer):
+    return layer_module(nn.TransformerDecoderLayer, layer, layer.self_attention.branch)
+
+
+def norm_module(norm):
+    return nn.LayerNorm(len(norm.gamma)) if norm else None
+
+
+def blocked(keep, heads, x, source):
+    """Turn ``keep`` into PyTorch's (B * H, T, S), where True keeps away."""
+    if keep is None:
+        return None
+    shape = len(x), heads, x.shape[1], source.shape[1]
+    return ~keep.broadcast_to(shape).flatten(0, 1)
+
+
+# The twins
+
+
+def linear(layer, p, x):
+    return F.linear(x, p["weight"].T, p.get("bias"))
+
+
+def layer_norm(layer, p, x):
+    return F.layer_norm(x, x.shape[-1:], p["gamma"], p["beta"])
+
+
+def feed_forward(layer, p, x):
+    hidden = linear(layer.hidden, part(p, "hidden"), x)
+    active = ACTIVATIONS[layer.activate.__name__](hidden)
+    return linear(layer.output, part(p, "output"), active)
+
+
+def embedding(layer, p, ids):
+    return F.embedding(ids, p["table"])
+
+
+def learned_positions(layer, p, x):
+    return x + F.embedding(torch.arange(x.shape[1]), p["table"])
+
+
+def tied_readout(layer, p, h, table):
+    return F.linear(h, table, p["bias"])
+
+
+def self_attention(layer, p, x, keep=None):
+    return cross_attention(layer, p, x, x, keep)
+
+
+def cross_attention(layer, p, x, source, keep=None):
+    mask = blocked(keep, layer.heads, x, source)
+    options = {"attn_mask": mask, "need_weights": False}
+    module = attention_module(layer)
+    return call(module, attention_state(p), (x, source, source), options, strict=True)[
+        0
+    ]
+
+
+def residual(layer, p, x, *context):
+    def branch(x):
+        out = run(layer.branch, part(p, "branch"), x, *context)
+        return F.dropout(out, layer.dropout)
+
+    def norm(x):
+        return layer_norm(layer.norm, part(p, "norm"), x)
+
+    return x + branch(norm(x)) if layer.pre else norm(x + branch(x))
+
+
+def encoder_layer(layer, p, x, keep=None):
+    mask = blocked(keep, layer.attention.branch.heads, x, x)
+    module, state = encoder_layer_module(layer), encoder_layer_state(p)
+    return call(module, state, (x, mask), strict=True)
+
+
+def decoder_layer(layer, p, x, source, keep=None, source_keep=None):
+    heads = layer.self_attention.branch.heads
+    masks = blocked(keep, heads, x, x), blocked(source_keep, heads, x, source)
+    module, state = decoder_layer_module(layer), decoder_layer_state(p)
+    return call(module, state, (x, source, *masks), strict=True)
+
+
+def encoder(model, p, x, keep=None):
+    first, norm = model.layers[0], part(p, "final_norm")
+    module = nn.TransformerEncoder(
+        encoder_layer_module(first),
+        len(model.layers),
+        norm_module(model.final_norm),
+        enable_nested_tensor=False,
+    )
+    states = (
+        encoder_layer_state(part(p, f"layer_{i}")) for i in range(len(model.layers))
+    )
+    mask = blocked(keep, first.attention.branch.heads, x, x)
+    h = call(module, stack_state(states, norm), (x, mask), strict=True)
+    return linear(model.readout, part(p, "readout"), h) if model.readout else h
+
+
+def decoder(model, p, x, source, keep, source_keep):
+    first, norm = model.decoder_layers[0], part(p, "final_norm")
+    count = len(model.decoder_layers)
+    module = nn.TransformerDecoder(
+        decoder_layer_module(first), count, norm_module(model.final_norm)
+    )
+    states = (decoder_layer_state(part(p, f"decoder_{i}")) for i in range(count))
+    heads = first.self_attention.branch.heads
+    masks = blocked(keep, heads, x, x), blocked(source_keep, heads, x, source)
+    return call(module, stack_state(states, norm), (x, source, *masks), strict=True)
+
+
+def read_out(model, p, h, table):
+    return F.linear(h, table if model.tied else p["weight"].T, p["bias"])
+
+
+def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
+    x = F.embedding(ids, p["tokens.table"])
+    x = x + F.embedding(torch.arange(ids.shape[1]), p["positions.table"])
+    if model.segments:
+        x = x + F.embedding(segment_ids, p["segments.table"])
+    if model.embedding_norm:
+        x = layer_norm(model.embedding_norm, part(p, "embedding_norm"), x)
+    x = F.dropout(x, model.dropout)
+    h = encoder(model.encoder, part(p, "encoder"), x, keep)
+    h = h if masked is None else h[masked]
+    return read_out(model, part(p, "readout"), h, p["tokens.table"])
+
+
+def encoder_decoder(model, p, source, shifted, source_keep=None):
+    target_table = p["target_embedding.table"]
+    source_table = target_table if model.shared else p["source_embedding.table"]
+
+    def embed(ids, table):
+        positions = sinusoidal_positions(ids.shape[1], table.shape[1])
+        x = F.embedding(ids, table) * table.shape[1] ** 0.5
+        return F.dropout(x + torch.tensor(positions).to(x.dtype), model.dropout)
+
+    x = embed(source, source_table)
+    encoded = encoder(model.encoder, part(p, "encoder"), x, source_keep)
+    keep = torch.ones(2 * shifted.shape[1:], dtype=bool).tril()
+    z = embed(shifted, target_table)
+    z = decoder(model, p, z, encoded, keep, source_keep)
+    return read_out(model, part(p, "readout"), z, target_table)
+
+
+TWINS = {
+    layers.Linear: linear,
+    layers.LayerNorm: layer_norm,
+    layers.FeedForward: feed_forward,
+    layers.Embedding: embedding,
+    layers.LearnedPositions: learned_positions,
+    layers.TiedReadout: tied_readout,
+    layers.MultiHeadSelfAttention: self_attention,
+    layers.MultiHeadCrossAttention: cross_attention,
+    layers.Residual: residual,
+    layers.EncoderLayer: encoder_layer,
+    layers.DecoderLayer: decoder_layer,
+    models.Encoder: encoder,
+    models.Bert: bert,
+    models.EncoderDecoder: encoder_decoder,
+}
