@@ -24,9 +24,16 @@ class Characters:
         """Return the size V of the vocabulary, special ids included."""
         return END + 1 + len(self.characters)
 
-    def unknown(self, text):
-        """Return the characters of a text that have no id, in order, each once."""
-        return "".join(dict.fromkeys(c for c in text if c not in self.id_of))
+    def check(self, text):
+        """Raise ``ValueError`` unless a text has characters, and each of them an id."""
+        if not text:
+            raise ValueError("text: expected at least one character, got none")
+        unknown = dict.fromkeys(c for c in text if c not in self.id_of)
+        if unknown:
+            raise ValueError(
+                f"{text!r}: expected known characters, got "
+                + ", ".join(map(repr, unknown))
+            )
 
     def encode(self, texts, framed=False):
         """Return the ids of some texts, padded to the longest.
@@ -50,11 +57,7 @@ class Characters:
         if not texts:
             raise ValueError("texts: expected at least one, got none")
         for text in texts:
-            if not text:
-                raise ValueError("text: expected at least one character, got none")
-            unknown = self.unknown(text)
-            if unknown:
-                raise ValueError(f"{text!r}: unknown characters {unknown!r}")
+            self.check(text)
         rows = [[self.id_of[c] for c in text] for text in texts]
         if framed:
             rows = [[START, *row, END] for row in rows]

@@ -1,0 +1,355 @@
+import json
+import re
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from transformer_core.__main__ import main
+from transformer_core.commands import train_bert
+from transformer_core.data.masking import mask
+from transformer_core.mini_bert import measure
+from transformer_core.training import Run
+from transformer_core.training.run import read_arrays
+
+FIGURE = r"^held-out masked tokens restored by {} +(\d+\.\d\d)%$"
+
+
+def train(folder, *options):
+    return main(["train", "bert", "--out", str(folder), *options])
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A model and a vocabulary that train in no time."""
+    sizes = {"length": 16, "layers": 1, "width": 32, "heads": 2, "hidden_width": 64}
+    monkeypatch.setattr(train_bert, "SIZES", sizes)
+    monkeypatch.setattr(train_bert, "VOCABULARY", 60)
+    monkeypatch.setattr(train_bert, "BATCH", 8)
+    monkeypatch.setattr(train_bert, "CHECKPOINT_EVERY", 5)
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    """Sentences in which the object follows from the verb."""
+    rng = np.random.default_rng(0)
+    sentences = ["the cat will chase a mouse .", "one mouse may eat some cheese ."]
+    sentences += ["a dog can bite his bone ."]
+    path = tmp_path_factory.mktemp("text") / "cats.txt"
+    path.write_text("\n\n".join(" ".join(rng.choice(sentences, 40)) for _ in range(60)))
+    return str(path)
+
+
+@pytest.fixture
+def uninterrupted(tmp_path, text):
+    folder = tmp_path / "uninterrupted"
+    assert train(folder, "--text", text, "--steps", "12") == 0
+    return folder
+
+
+def test_it_learns_and_prints_what_it_learned(tmp_path, text, capsys):
+    folder = tmp_path / "run"
+    options = ["--text", text, "--steps", "400", "--learning-rate", "0.004"]
+    assert train(folder, *options) == 0
+    printed = capsys.readouterr().out
+    bert, top = (
+        float(re.search(FIGURE.format(name), printed, re.MULTILINE)[1])
+        for name in ("Mini-BERT", "the most frequent token")
+    )
+    assert re.search(FIGURE.format("two-sided trigrams"), printed, re.MULTILINE)
+    assert printed.endswith(f"saved in {folder}\n")
+    assert bert > 2 * top
+
+    model, _ = train_bert.load_bert(Run(folder))
+    held_out = read_arrays(folder / "blocks.safetensors")[0]["held_out"]
+    inputs, masked = mask(held_out, 60, np.random.default_rng([0, 2]))
+    _, accuracy = measure(model, inputs, held_out, masked)
+    assert bert == pytest.approx(100 * accuracy, abs=0.006)
+
+
+def test_a_run_is_on_disk(uninterrupted, text):
+    assert set(files(uninterrupted)) == {
+        "settings.json",
+        "history.json",
+        "checkpoint.safetensors",
+        "tokenizer.json",
+        "blocks.safetensors",
+    }
+    run = Run(uninterrupted)
+    settings = run.settings()
+    assert settings["model"] == "bert"
+    assert settings["text"] == text
+    assert (settings["steps"], settings["minutes"]) == (12, None)
+    assert [record["step"] for record in run.history()] == list(range(1, 13))
+
+
+@pytest.mark.parametrize("stop", [0, 5, 8])
+def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
+    tmp_path, text, uninterrupted, monkeypatch, capsys, stop
+):
+    folder = tmp_path / "interrupted"
+    update = train_bert.AdamW.step
+    calls = []
+
+    def interrupted(*arguments):
+        if len(calls) == max(stop, 5):
+            raise KeyboardInterrupt
+        calls.append(1)
+        return update(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_bert.AdamW, "step", interrupted)
+        assert train(folder, "--text", text, "--steps", "12") == 130
+    assert "the last checkpoint stands" in capsys.readouterr().err
+    assert train(folder, "--resume") == 0
+    assert files(folder) == files(uninterrupted)
+
+
+def test_a_finished_run_resumed_prints_the_same_and_changes_nothing(
+    tmp_path, text, capsys
+):
+    folder = tmp_path / "run"
+    assert train(folder, "--text", text, "--steps", "12") == 0
+    printed, before = capsys.readouterr().out, files(folder)
+    assert train(folder, "--resume") == 0
+    assert capsys.readouterr().out == printed
+    assert files(folder) == before
+
+
+def test_a_resumed_run_does_not_need_its_text(tmp_path, text, uninterrupted):
+    copy = tmp_path / "copy" / "cats.txt"
+    copy.parent.mkdir()
+    shutil.copy(text, copy)
+    folder = tmp_path / "run"
+    assert train(folder, "--text", str(copy), "--steps", "12") == 0
+    copy.unlink()
+    assert train(folder, "--resume") == 0
+    assert (
+        files(folder)["checkpoint.safetensors"]
+        == files(uninterrupted)["checkpoint.safetensors"]
+    )
+
+
+# Training for a time
+
+
+def test_minutes_are_kept(tmp_path, text):
+    begun = time.perf_counter()
+    assert train(tmp_path / "run", "--text", text, "--minutes", "0.02") == 0
+    assert time.perf_counter() - begun > 1.2
+    history = Run(tmp_path / "run").history()
+    assert len(history) > 10
+    assert history[-1]["seconds"] >= 1.2 > history[-2]["seconds"]
+
+
+def test_the_learning_rate_has_fallen_when_the_time_is_over(
+    tmp_path, text, monkeypatch
+):
+    rates = []
+    update = train_bert.AdamW.step
+
+    def noting(optimizer, grads):
+        rates.append(optimizer.learning_rate)
+        update(optimizer, grads)
+
+    monkeypatch.setattr(train_bert.AdamW, "step", noting)
+    assert train(tmp_path / "run", "--text", text, "--minutes", "0.02") == 0
+    peak = int(np.argmax(rates))
+    assert 0 < peak < len(rates) / 2
+    assert rates[-1] < 0.2 * rates[peak]
+
+
+def test_a_resumed_run_has_the_time_that_was_left(tmp_path, text, monkeypatch):
+    folder = tmp_path / "run"
+    update = train_bert.AdamW.step
+    calls = []
+
+    def interrupted(*arguments):
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return update(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_bert.AdamW, "step", interrupted)
+        assert train(folder, "--text", text, "--minutes", "0.02") == 130
+    time.sleep(1.5)  # does not count
+    assert train(folder, "--resume") == 0
+    seconds = [record["seconds"] for record in Run(folder).history()]
+    assert seconds == sorted(seconds)
+    assert len(seconds) > 10
+    assert seconds[-1] >= 1.2 > seconds[-2]
+
+    before = files(folder)
+    assert train(folder, "--resume") == 0
+    assert files(folder) == before
+
+
+# What can go wrong
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--steps", "0"], "steps: expected a whole number of at least 1, got 0"),
+        (["--minutes", "0"], "minutes: expected a positive number, got 0.0"),
+        (["--minutes", "nan"], "minutes: expected a positive number, got nan"),
+        (["--minutes", "inf"], "minutes: expected a positive number, got inf"),
+        (["--learning-rate", "0"], "learning_rate: expected a .* number, got 0.0"),
+        (["--text", "missing.txt"], "missing.txt: expected a readable file, got: .*"),
+        (["--resume"], "settings.json: expected the file of a run, found none"),
+    ],
+)
+def test_bad_options_are_one_line_and_leave_no_folder(
+    tmp_path, text, capsys, options, message
+):
+    options = options if "--text" in options else [*options, "--text", text]
+    assert train(tmp_path / "run", *options) == 2
+    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({}, r"expected \.txt files in the folder, found none"),
+        ({"a.txt": b" \n"}, "expected text, found only white space"),
+        ({"a.txt": b"na\xefve"}, "a.txt: expected text in UTF-8, got byte 0xef at 2"),
+        ({"a.txt": b"one document"}, "to hold 5% out, got 1"),
+        (
+            {f"{k}.txt": b"cats chase dogs " * (k + 9) for k in range(60)},
+            r"a vocabulary of 60, got \d+ different words, which make \d+ pieces",
+        ),
+    ],
+)
+def test_text_that_cannot_be_used_is_one_line_and_leaves_no_folder(
+    tmp_path, capsys, content, message
+):
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for name, octets in content.items():
+        (folder / name).write_bytes(octets)
+    assert train(tmp_path / "run", "--text", str(folder)) == 2
+    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, text, capsys):
+    (tmp_path / "run").write_text("mine")
+    assert train(tmp_path / "run", "--text", text) == 2
+    assert re.fullmatch("error: .*run.*: expected .*\n", capsys.readouterr().err)
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+def cut(name):
+    def damage(folder):
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:-7])
+
+    return damage
+
+
+def change_model(folder):
+    settings = json.loads((folder / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps(settings | {"model": "dates"}))
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (cut("checkpoint.safetensors"), "checkpoint.* whole safetensors file, got: .*"),
+        (cut("blocks.safetensors"), "blocks.* whole safetensors file, got: .*"),
+        (cut("settings.json"), "expected whole JSON, got: .*"),
+        (change_model, "expected a run of 'train bert', got the settings .*dates.*"),
+    ],
+)
+def test_a_damaged_run_is_one_line_and_is_not_resumed(
+    uninterrupted, capsys, damage, message
+):
+    damage(uninterrupted)
+    before = files(uninterrupted)
+    capsys.readouterr()
+    assert train(uninterrupted, "--resume") == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch(f"error: .*{message}\n", captured.err)
+    assert captured.out == ""
+    assert files(uninterrupted) == before
+
+
+def test_a_loss_that_is_not_finite_leaves_a_readable_run(tmp_path, text, capsys):
+    options = ["--text", text, "--steps", "9", "--learning-rate", "1e30"]
+    assert train(tmp_path / "run", *options) == 2
+    error = capsys.readouterr().err
+    assert re.fullmatch(
+        r"error: (loss at step \d: expected a finite number|grads: .*), got .*\n", error
+    )
+    assert len(Run(tmp_path / "run").history()) >= 1
+
+
+def test_help_names_every_option(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", "bert", "--help"])
+    assert exit_.value.code == 0
+    options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert options == {
+        "--out",
+        "--text",
+        "--minutes",
+        "--steps",
+        "--learning-rate",
+        "--seed",
+        "--resume",
+    }
+
+
+# fill
+
+
+def test_fill_prints_words_with_their_probabilities(uninterrupted, capsys):
+    capsys.readouterr()
+    assert (
+        main(["fill", str(uninterrupted), "the [MASK] will chase", "--top", "3"]) == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(re.fullmatch(r" *\d+\.\d\d%  \S+", line) for line in lines)
+
+
+def test_fill_numbers_the_masks_if_there_are_several(uninterrupted, capsys):
+    capsys.readouterr()
+    assert main(["fill", str(uninterrupted), "the [MASK] will [MASK]"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [lines[0], lines[6]] == ["[MASK] 1", "[MASK] 2"]
+    assert len(lines) == 12
+
+
+@pytest.mark.parametrize(
+    "sentence, damage, message",
+    [
+        ("the cat", None, r"sentence: expected a \[MASK\], got 'the cat'"),
+        ("[MASK] " * 15, None, "expected at most 14 pieces of words, got 15"),
+        ("[MASK]", cut("tokenizer.json"), "tokenizer.json: expected a tokenizer.*"),
+        ("[MASK]", cut("checkpoint.safetensors"), "expected a whole safetensors .*"),
+        ("[MASK]", change_model, "expected a run of 'train bert', got .*"),
+    ],
+)
+def test_what_cannot_be_filled_is_one_line(
+    uninterrupted, capsys, sentence, damage, message
+):
+    if damage:
+        damage(uninterrupted)
+    capsys.readouterr()
+    assert main(["fill", str(uninterrupted), sentence]) == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch(f"error: .*{message}\n", captured.err)
+    assert captured.out == ""
+
+
+def test_fill_without_a_run_is_one_line(tmp_path, capsys):
+    assert main(["fill", str(tmp_path), "[MASK]"]) == 2
+    assert "settings.json: expected the file of a run" in capsys.readouterr().err

@@ -1,0 +1,109 @@
+"""Texts as documents: read from files, and split so that nothing leaks."""
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+PASSAGE = 1000  # characters
+
+
+class Document(NamedTuple):
+    name: str
+    text: str
+
+
+def read_documents(path):
+    """Read a text file, or all ``.txt`` files in a folder and the folders in it.
+
+    A document is a passage: as many whole paragraphs of a file as make 1000 characters. Empty
+    lines part the paragraphs. A passage that occurs twice is read once.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    list of Document
+
+    Raises
+    ------
+    ValueError
+        If there is no such file or folder, no text in it, or a file is not UTF-8.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+        if not files:
+            raise ValueError(f"{path}: expected .txt files in the folder, found none")
+    else:
+        files = [path]
+    documents = {}
+    for file in files:
+        for k, passage in enumerate(passages(read_text(file))):
+            documents.setdefault(passage, Document(f"{file.name} {k}", passage))
+    if not documents:
+        raise ValueError(f"{path}: expected text, found only white space")
+    return list(documents.values())
+
+
+def read_text(file):
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{file}: expected text in UTF-8, got byte {error.object[error.start]:#04x} at "
+            f"{error.start}"
+        ) from None
+    except OSError as error:
+        raise ValueError(f"{file}: expected a readable file, got: {error}") from None
+
+
+def passages(text):
+    """Yield whole paragraphs of a text, joined until they make a passage."""
+    passage, paragraph = [], []
+    for line in [*text.splitlines(), ""]:
+        if line.strip():
+            paragraph.append(" ".join(line.split()))
+        elif paragraph:
+            passage.append(" ".join(paragraph))
+            paragraph = []
+            if sum(map(len, passage)) >= PASSAGE:
+                yield "\n".join(passage)
+                passage = []
+    if passage:
+        yield "\n".join(passage)
+
+
+def split(documents, share=0.05):
+    """Hold some documents out of training, always the same ones.
+
+    Documents of the same name, such as two methods called ``sum``, are likely to say the same:
+    they fall on the same side, which the hash of the name decides.
+
+    Parameters
+    ----------
+    documents : list of Document
+    share : float
+        Of the names to hold out, between 0 and 1.
+
+    Returns
+    -------
+    training, held_out : list of str
+        The texts, in their order.
+
+    Raises
+    ------
+    ValueError
+        If a side is empty.
+    """
+    sides = [], []
+    for document in documents:
+        digest = hashlib.sha256(document.name.encode()).digest()
+        sides[int.from_bytes(digest[:8]) < share * 2**64].append(document.text)
+    if not all(sides):
+        raise ValueError(
+            f"documents: expected enough to train on and to hold {share:.0%} out, got "
+            f"{len(documents)}"
+        )
+    return sides
