@@ -10,7 +10,7 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test lint browse notebooks lab lock clean
+.PHONY: help book test mutants parity lint browse notebooks lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
@@ -29,8 +29,15 @@ book: $(READY)  ## Build the book, every notebook executed, into _build/html
 test: $(READY) lint  ## Run every test, then every cell of every notebook
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --numprocesses $(WORKERS)
 	$(RECORDED) $(BIN)/python -m pytest notebooks --nbval-lax --nbval-current-env \
-	  --nbval-cell-timeout=300 --nbval-kernel-startup-timeout=180 \
+	  --nbval-cell-timeout=900 --nbval-kernel-startup-timeout=180 \
 	  --numprocesses $(WORKERS) --dist loadscope
+
+mutants: $(READY)  ## Plant one mistake after another: the tests must find each
+	$(RECORDED) $(BIN)/python tests/run_mutants.py --workers $(WORKERS)
+
+parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it installs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
+	$(RECORDED) $(BIN)/python -m pytest tests/parity
 
 lint: $(READY)  ## Check the style of the code, notebooks included
 	$(BIN)/ruff check
@@ -42,7 +49,7 @@ browse: $(READY)  ## Look at the built book in a headless browser
 
 notebooks: $(READY)  ## Execute every notebook and store its outputs
 	$(RECORDED) $(BIN)/jupyter nbconvert --to notebook --execute --inplace \
-	  --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.timeout=300 $(NOTEBOOKS)
+	  --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.timeout=900 $(NOTEBOOKS)
 
 lab: $(READY)  ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks

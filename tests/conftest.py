@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sympy
 from hypothesis import settings
+from mutants import PLANTABLE, plant
 from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Proof
 
 # The same examples on every run and every machine.
@@ -16,6 +17,21 @@ settings.register_profile(
     "course", deadline=None, derandomize=True, max_examples=30, database=None
 )
 settings.load_profile("course")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--mutant",
+        choices=PLANTABLE,
+        metavar="NAME",
+        help="test the package with one of the mistakes of tests/mutants in it",
+    )
+
+
+def pytest_configure(config):
+    name = config.getoption("--mutant")
+    if name:
+        plant(PLANTABLE[name])
 
 
 @pytest.fixture

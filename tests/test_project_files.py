@@ -14,6 +14,7 @@ import transformer_core
 
 PAGES = sorted(ROOT.glob("book/*.md"))
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
+OUR_OWN = {"transformer_core", "mutants"}  # the second in tests/
 
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -42,7 +43,12 @@ def labels():
 
 @pytest.mark.parametrize(
     "name",
-    ["requirements.txt", ".binder/requirements.txt", "tests/browser/requirements.txt"],
+    [
+        "requirements.txt",
+        ".binder/requirements.txt",
+        "tests/browser/requirements.txt",
+        "tests/parity/requirements.txt",
+    ],
 )
 def test_every_requirement_is_an_exact_pin(name):
     for requirement in requirements(name):
@@ -63,7 +69,7 @@ def test_binder_has_what_the_notebooks_and_the_package_import():
     installed = {
         line.partition("==")[0] for line in requirements(".binder/requirements.txt")
     }
-    for module in set(imported) - sys.stdlib_module_names - {"transformer_core"}:
+    for module in set(imported) - sys.stdlib_module_names - OUR_OWN:
         assert installed & set(distributions[module]), module
 
 

@@ -2,12 +2,18 @@
 
 import ast
 import hashlib
+import json
 import os
 import textwrap
+from difflib import unified_diff
 from pathlib import Path
+from runpy import run_path
 
 from docutils import nodes
 from ledger import listing_id
+from myst_nb.ext.glue.crossref import ReplacePendingGlueReferences
+from myst_nb.ext.glue.utils import create_pending_glue_ref
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 # For the kernels of the notebooks, as in the Makefile: no progress bars, and one thread, whose sums
@@ -70,9 +76,82 @@ class Source(SphinxDirective):
             domain.note_hyperlink_target(place, self.env.docname, place)
 
 
+class Mistake(SphinxDirective):
+    """Show what a mutant of the tests changes in the package: ``{mistake} softmax-no-coupling``."""
+
+    required_arguments = 1
+
+    def run(self):
+        (name,) = self.arguments
+        root = Path(self.env.srcdir)
+        catalogue = "tests/mutants/catalogue.py"
+        mutant = run_path(str(root / catalogue))["MUTANTS"].get(name)
+        if mutant is None:
+            raise self.error(f"{catalogue} has no {name}")
+        path = f"transformer_core/{mutant.file}"
+        right = wrong = (root / path).read_text(encoding="utf-8")
+        for text, instead in mutant.edits.items():
+            if text not in right:
+                raise self.error(f"{path} has no {text}")
+            wrong = wrong.replace(text, instead)
+        for file in (catalogue, path):
+            self.env.note_dependency(file)
+        _, _, *lines = unified_diff(right.splitlines(), wrong.splitlines(), n=0)
+        lines = [line for line in lines if not line.startswith("@@")]
+        code = textwrap.dedent("\n".join(line[1:] for line in lines)).splitlines()
+        difference = "\n".join(
+            f"{line[0]} {text}" for line, text in zip(lines, code, strict=True)
+        )
+        caption = nodes.caption("", "", nodes.literal("", path))
+        block = nodes.literal_block(difference, difference, language="diff")
+        container = nodes.container("", caption, block, literal_block=True)
+        container["classes"] = ["literal-block-wrapper"]
+        return [container]
+
+
+class NotebookFigure(SphinxDirective):
+    """Show a figure that a cell of a notebook glues and displays, with the alt text of the cell.
+
+    ``{notebook-figure} ../notebooks/14_museum.ipynb curves``
+    """
+
+    required_arguments = 2
+
+    def run(self):
+        notebook, key = self.arguments
+        _, path = self.env.relfn2path(notebook)
+        self.env.note_dependency(path)
+        cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+        alt = [
+            cell["metadata"]["mystnb"]["image"]["alt"]
+            for cell in cells
+            if f'glue("{key}", fig)' in "".join(cell["source"])
+        ]
+        if len(alt) != 1:
+            raise self.error(f"{notebook} has {len(alt)} figures {key}, not one")
+        figure = create_pending_glue_ref(
+            self.state.document, self.get_source_info()[0], self.lineno, notebook, key
+        )
+        return [nodes.container("", figure, alt=alt[0])]
+
+
+class FigureAlt(SphinxPostTransform):
+    """Give the figures of ``NotebookFigure`` their alt texts, when they are there."""
+
+    default_priority = ReplacePendingGlueReferences.default_priority + 1
+
+    def run(self):
+        for container in self.document.findall(nodes.container):
+            for image in container.findall(nodes.image) if "alt" in container else ():
+                image["alt"] = container["alt"]
+
+
 def setup(app):
     os.environ.update(RECORDED)
     app.add_directive("source", Source)
+    app.add_directive("mistake", Mistake)
+    app.add_directive("notebook-figure", NotebookFigure)
+    app.add_post_transform(FigureAlt)
     app.connect("config-inited", key_the_notebook_cache)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
@@ -90,6 +169,7 @@ def key_the_notebook_cache(app, config):
     for path in [
         root / "requirements.txt",
         *sorted(root.glob("transformer_core/**/*.py")),
+        *sorted(root.glob("tests/mutants/*.py")),
     ]:
         digest.update(path.read_bytes())
     cache = root / "_build" / ".jupyter_cache" / digest.hexdigest()[:16]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ WITNESSES = [  # its name in the report, in the book, and whether it leaves an e
     ("central-differences", "central", True),
     ("complex-step", "complex", True),
     ("sympy", "SymPy: exact", False),
+    ("pytorch", "PyTorch", True),  # where it is installed
 ]
 GRADIENT = r"eq:[a-z0-9-]+-backward[a-z0-9-]*"
 
@@ -41,13 +43,14 @@ def setup(app):
 
 
 def run_the_proofs(app):
-    """Run the tests that prove an equation, once for each state of code and tests."""
+    """Run the tests that prove an equation, once for each state of code, tests and PyTorch."""
     root = Path(app.srcdir)
     digest = hashlib.sha256()
     for path in sorted(
         [*root.glob("transformer_core/**/*.py"), *root.glob("tests/**/*.py")]
     ):
         digest.update(path.read_bytes())
+    digest.update(bytes([find_spec("torch") is not None]))
     report = root / "_build" / f"proofs-{digest.hexdigest()[:16]}.xml"
     if not report.exists():
         command = [sys.executable, "-m", "pytest", "tests", "--ignore=tests/browser"]

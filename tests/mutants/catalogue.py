@@ -1,0 +1,942 @@
+"""The mistakes: what stands in the package, and what people write in its place."""
+
+from typing import NamedTuple
+
+BACKWARD, FORWARD, AROUND = "backward", "forward", "around"  # where the mistake is made
+
+
+class Mutant(NamedTuple):
+    name: str
+    place: str
+    file: str  # in transformer_core
+    edits: dict  # right text, which stands in the file once, to wrong text
+    mistake: str
+
+
+CATALOGUE = [
+    # The linear layer
+    Mutant(
+        "linear-weight-not-transposed",
+        BACKWARD,
+        "ops/linear.py",
+        {"dy_rows @ weight.T": "dy_rows @ weight.reshape(weight.T.shape)"},
+        "W stands where its transpose belongs; a square matrix has the right shape",
+    ),
+    Mutant(
+        "linear-batch-and-time-scrambled",
+        BACKWARD,
+        "ops/linear.py",
+        {
+            "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                "x.swapaxes(-1, -2).reshape(x.shape[-1], -1) @ dy_rows"
+            )
+        },
+        "x is transposed first and flattened then, which mixes sequences and features",
+    ),
+    Mutant(
+        "linear-last-sequence-alone",
+        BACKWARD,
+        "ops/linear.py",
+        {
+            "dweight = x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                "if x.ndim == 2:\n"
+                "        x, dy = x[np.newaxis], dy[np.newaxis]\n"
+                "    for x_b, dy_b in zip(x, dy, strict=True):\n"
+                "        dweight = x_b.T @ dy_b"
+            ),
+            "return dx.reshape(x.shape), dweight": (
+                "return dx.reshape(cache.x.shape), dweight"
+            ),
+        },
+        "the batch axis is ignored: = where += was meant, in a loop over the sequences",
+    ),
+    Mutant(
+        "linear-mean-taken-twice",
+        BACKWARD,
+        "ops/linear.py",
+        {
+            "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows / (len(x) if x.ndim > 2 else 1)"
+            )
+        },
+        "the weight gradient is divided by B, which the loss has done already",
+    ),
+    Mutant(
+        "linear-bias-averaged",
+        BACKWARD,
+        "ops/linear.py",
+        {"dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)"},
+        "the bias collects the mean of the cotangents where their sum belongs",
+    ),
+    Mutant(
+        "linear-bias-for-each-position",
+        BACKWARD,
+        "ops/linear.py",
+        {"dy_rows.sum(axis=0)": "dy.sum(axis=0)"},
+        "the sum runs over the batch alone, and the gradient has the shape (T, D)",
+    ),
+    # Softmax
+    Mutant(
+        "softmax-no-coupling",
+        BACKWARD,
+        "ops/softmax.py",
+        {"dx = dweights - coupling": "dx = dweights.copy()"},
+        "each weight is taken to depend on its own score alone",
+    ),
+    Mutant(
+        "softmax-row-sum",
+        BACKWARD,
+        "ops/softmax.py",
+        {
+            "dx = dweights - coupling": (
+                "dx = dweights - weights * dweights.sum(axis=-1, keepdims=True)"
+            )
+        },
+        "the sum of the cotangents stands where their product with the weights belongs",
+    ),
+    Mutant(
+        "softmax-mask-after",
+        FORWARD,
+        "ops/softmax.py",
+        {
+            "weights = np.where(keep, x, -np.inf)": (
+                "weights = softmax(x)[0] * keep\n"
+                "    return weights, SoftmaxCache(weights)"
+            )
+        },
+        "the mask multiplies the weights: hidden keys stay in the denominators",
+    ),
+    Mutant(
+        "softmax-mask-inverted",
+        FORWARD,
+        "ops/softmax.py",
+        {"np.where(keep, x, -np.inf)": "np.where(keep, -np.inf, x)"},
+        "True means hidden in one library and kept in another",
+    ),
+    Mutant(
+        "softmax-mask-finite",
+        FORWARD,
+        "ops/softmax.py",
+        {"np.where(keep, x, -np.inf)": "np.where(keep, x, -1e9)"},
+        "a row that keeps nothing attends to everything evenly",
+    ),
+    Mutant(
+        "softmax-no-shift",
+        FORWARD,
+        "ops/softmax.py",
+        {"np.exp(x - x.real.max(axis=-1, keepdims=True))": "np.exp(x)"},
+        "large scores overflow",
+    ),
+    Mutant(
+        "softmax-shift-of-the-whole-array",
+        FORWARD,
+        "ops/softmax.py",
+        {"np.exp(x - x.real.max(axis=-1, keepdims=True))": "np.exp(x - x.real.max())"},
+        "rows far below the largest score of all underflow to 0/0",
+    ),
+    Mutant(
+        "softmax-over-the-queries",
+        FORWARD,
+        "ops/softmax.py",
+        {
+            "weights /= weights.sum(axis=-1, keepdims=True)": (
+                "weights /= weights.sum(axis=-2, keepdims=True)"
+            )
+        },
+        "the weights sum to 1 along the wrong axis",
+    ),
+    # LayerNorm
+    Mutant(
+        "layer-norm-gamma-outside",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"g = dy * gamma": "g, inv_std = dy.copy(), inv_std * gamma"},
+        "gamma is pulled out of the means; right as long as it is 1",
+    ),
+    Mutant(
+        "layer-norm-no-mean-term",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"    dx -= mean_term\n": ""},
+        "the mean is taken for a constant",
+    ),
+    Mutant(
+        "layer-norm-no-variance-term",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"    dx -= variance_term\n": ""},
+        "the variance is taken for a constant",
+    ),
+    Mutant(
+        "layer-norm-scale-term-alone",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"    dx -= mean_term\n": "", "    dx -= variance_term\n": ""},
+        "mean and variance are taken for constants",
+    ),
+    Mutant(
+        "layer-norm-mean-not-summed",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"mean_term = g.mean(axis=-1, keepdims=True)": ("mean_term = g / g.shape[-1]")},
+        "the gradient of the mean lacks its sum over the entries",
+    ),
+    Mutant(
+        "layer-norm-gamma-reads-the-output",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"dgamma = (dy * x_hat)": "dgamma = (dy * (gamma * x_hat))"},
+        "gamma's gradient is made of the scaled output; right as long as gamma is 1",
+    ),
+    Mutant(
+        "layer-norm-two-axes-assumed",
+        BACKWARD,
+        "ops/layer_norm.py",
+        {"leading = tuple(range(dy.ndim - 1))": "leading = 0"},
+        "the parameters' gradients sum over the first axis, as if there were two axes",
+    ),
+    Mutant(
+        "layer-norm-unbiased-variance",
+        FORWARD,
+        "ops/layer_norm.py",
+        {
+            "variance = (centered * centered).mean(axis=-1, keepdims=True)": (
+                "variance = (centered * centered).sum(axis=-1, keepdims=True)"
+                " / (x.shape[-1] - 1)"
+            )
+        },
+        "the forward pass divides by D - 1, the backward pass by D",
+    ),
+    Mutant(
+        "layer-norm-eps-outside-the-root",
+        FORWARD,
+        "ops/layer_norm.py",
+        {"1 / np.sqrt(variance + eps)": "1 / (np.sqrt(variance) + eps)"},
+        "epsilon is added to the standard deviation and not to the variance",
+    ),
+    # Activations
+    Mutant(
+        "relu-passes-everything",
+        BACKWARD,
+        "ops/relu.py",
+        {"return dy * positive": "return dy.copy()"},
+        "the cotangent passes where the unit was silent",
+    ),
+    Mutant(
+        "relu-open-at-zero",
+        BACKWARD,
+        "ops/relu.py",
+        {"positive = x.real > 0": "positive = x.real >= 0"},
+        "at 0 the cotangent passes: for an input of zeros, everywhere",
+    ),
+    Mutant(
+        "gelu-gate-constant",
+        BACKWARD,
+        "ops/gelu.py",
+        {"dy * (probability + x * density)": "dy * probability"},
+        "the gate is taken for a constant",
+    ),
+    Mutant(
+        "gelu-at-the-output",
+        BACKWARD,
+        "ops/gelu.py",
+        {"GeluCache(x, probability)": "GeluCache(x * probability, probability)"},
+        "the derivative is taken at the output, which is right for ReLU alone",
+    ),
+    Mutant(
+        "gelu-forms-mixed",
+        BACKWARD,
+        "ops/gelu.py",
+        {
+            "return dy * (probability + x * density)": (
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))\n"
+                "    return gelu_tanh_backward(dy, GeluTanhCache(x, tanh))"
+            )
+        },
+        "the forward pass is exact, the backward pass that of the tanh form",
+    ),
+    Mutant(
+        "gelu-tanh-factor-lost",
+        BACKWARD,
+        "ops/gelu.py",
+        {"(1 + 3 * CUBIC * x * x)": "(1 + CUBIC * x * x)"},
+        "the cube is differentiated without its factor 3",
+    ),
+    # Dropout
+    Mutant(
+        "dropout-not-rescaled",
+        FORWARD,
+        "ops/dropout.py",
+        {"    y /= 1 - rate\n": "", "    dx /= 1 - rate\n": ""},
+        "what is kept is not enlarged, so that evaluation sees larger numbers",
+    ),
+    Mutant(
+        "dropout-another-mask",
+        BACKWARD,
+        "ops/dropout.py",
+        {
+            "dx = dy * mask": "dx = dy * (np.random.default_rng(0).random(mask.shape) >= rate)"
+        },
+        "the backward pass draws a mask of its own",
+    ),
+    Mutant(
+        "dropout-mask-forgotten",
+        BACKWARD,
+        "ops/dropout.py",
+        {"dx = dy * mask": "dx = dy.copy()"},
+        "the backward pass divides by 1 - p and drops nothing",
+    ),
+    # Attention
+    Mutant(
+        "attention-scale-forgotten-backward",
+        BACKWARD,
+        "ops/attention.py",
+        {"    dscores *= 1 / sqrt(query.shape[-1])\n": ""},
+        "the forward pass divides by the root of K, the backward pass does not",
+    ),
+    Mutant(
+        "attention-scale-forgotten",
+        FORWARD,
+        "ops/attention.py",
+        {
+            "    scores *= 1 / sqrt(query.shape[-1])\n": "",
+            "    dscores *= 1 / sqrt(query.shape[-1])\n": "",
+        },
+        "neither pass divides by the root of K",
+    ),
+    Mutant(
+        "attention-scale-of-the-model",
+        FORWARD,
+        "layers/multi_head_attention.py",
+        {
+            "for part in (query, key, value))": (
+                "for part in (query * heads**-0.5, key, value))"
+            ),
+            "return [merge_heads(dpart) for dpart in dparts]": (
+                "dquery, dkey, dvalue = [merge_heads(dpart) for dpart in dparts]\n"
+                "    return [dquery * heads**-0.5, dkey, dvalue]"
+            ),
+        },
+        "the scores are divided by the root of D instead of K",
+    ),
+    Mutant(
+        "attention-query-and-key-exchanged",
+        BACKWARD,
+        "ops/attention.py",
+        {
+            "return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue": (
+                "return dscores.swapaxes(-1, -2) @ query, dscores @ key, dvalue"
+            )
+        },
+        "the gradients of queries and keys change places",
+    ),
+    Mutant(
+        "attention-key-not-transposed",
+        BACKWARD,
+        "ops/attention.py",
+        {"dscores.swapaxes(-1, -2) @ query": "dscores @ query"},
+        "a key collects along its row of scores, not down its column",
+    ),
+    Mutant(
+        "attention-dropout-not-in-the-values",
+        BACKWARD,
+        "ops/attention.py",
+        {"dvalue = dropped.swapaxes(-1, -2)": "dvalue = weights.swapaxes(-1, -2)"},
+        "the values collect by the weights before dropout",
+    ),
+    Mutant(
+        "attention-dropout-not-in-the-weights",
+        BACKWARD,
+        "ops/attention.py",
+        {
+            "dweights = dropout_backward(ddropped, dropout_cache)": (
+                "dweights = ddropped"
+            )
+        },
+        "the gradient of the weights does not pass through the mask of dropout",
+    ),
+    Mutant(
+        "attention-input-without-projections",
+        BACKWARD,
+        "layers/multi_head_attention.py",
+        {
+            'return dx, join({"query_key_value"': 'return sum(dparts), join({"query_key_value"'
+        },
+        "the gradients of query, key and value are added up without their weights",
+    ),
+    Mutant(
+        "attention-keys-path-lost",
+        BACKWARD,
+        "layers/multi_head_attention.py",
+        {
+            "dparts = attend_backward(dcontext, self.heads, cache.attention)": (
+                "dquery, dkey, dvalue = attend_backward(\n"
+                "            dcontext, self.heads, cache.attention\n"
+                "        )\n"
+                "        dparts = [dquery, 0 * dkey, dvalue]"
+            )
+        },
+        "of the three ways back to the input, the one by the keys is left out",
+    ),
+    Mutant(
+        "attention-source-forgotten",
+        BACKWARD,
+        "layers/multi_head_attention.py",
+        {"return dx, dsource, join(grads)": "return dx, 0 * dsource, join(grads)"},
+        "cross-attention returns no gradient to the encoder",
+    ),
+    Mutant(
+        "heads-reshaped",
+        FORWARD,
+        "ops/heads.py",
+        {
+            "x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)": (
+                "x.reshape(x.shape[0], heads, x.shape[1], -1)"
+            ),
+            "x.swapaxes(1, 2).reshape(batch, length, -1)": (
+                "x.reshape(batch, length, -1)"
+            ),
+        },
+        "heads are cut and joined by reshapes without a transpose",
+    ),
+    Mutant(
+        "heads-joined-by-reshape",
+        FORWARD,
+        "layers/multi_head_attention.py",
+        {
+            "return merge_heads(context), cache": (
+                "return context.reshape(query.shape), cache"
+            ),
+            "attention_backward(split_heads(dcontext, heads), cache)": (
+                "attention_backward(\n"
+                "        dcontext.reshape(*cache.query.shape[:3], -1), cache\n"
+                "    )"
+            ),
+        },
+        "heads are cut rightly and joined without a transpose",
+    ),
+    # Masks and positions
+    Mutant(
+        "causal-mask-sees-the-next",
+        FORWARD,
+        "ops/masks.py",
+        {"np.tri(length, dtype=bool)": "np.tri(length, k=1, dtype=bool)"},
+        "the diagonal is off by one, and each position sees the next",
+    ),
+    Mutant(
+        "causal-mask-transposed",
+        FORWARD,
+        "ops/masks.py",
+        {"np.tri(length, dtype=bool)": "np.tri(length, dtype=bool).T"},
+        "each position sees the future and not the past",
+    ),
+    Mutant(
+        "padding-mask-off-by-one",
+        FORWARD,
+        "ops/masks.py",
+        {
+            "np.arange(length) < lengths[:, np.newaxis]": (
+                "np.arange(length) <= lengths[:, np.newaxis]"
+            )
+        },
+        "the first position of the padding is taken for a token",
+    ),
+    Mutant(
+        "positions-exponent-doubled",
+        FORWARD,
+        "ops/positions.py",
+        {"(-np.arange(0, width, 2) / width)": "(-2 * np.arange(0, width, 2) / width)"},
+        "2i is doubled again where the index runs in steps of 2 already",
+    ),
+    Mutant(
+        "positions-averaged",
+        BACKWARD,
+        "layers/positions.py",
+        {
+            "embedding_backward(dy.sum(axis=0), cache)": (
+                "embedding_backward(dy.mean(axis=0), cache)"
+            )
+        },
+        "learned positions collect the mean over the batch; right for one sequence",
+    ),
+    # Embeddings
+    Mutant(
+        "embedding-repeats-lost",
+        BACKWARD,
+        "ops/embedding.py",
+        {
+            "add_rows(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids": (
+                "dtable[ids] += drows"
+            )
+        },
+        "of several cotangents for one row, += keeps the last",
+    ),
+    Mutant(
+        "embedding-reads-minus-one",
+        FORWARD,
+        "ops/embedding.py",
+        {'    check_ids("ids", ids, len(table))\n': ""},
+        "the id -1, which often marks padding, is read as the last word",
+    ),
+    # Residual blocks and layers
+    Mutant(
+        "residual-skip-lost",
+        BACKWARD,
+        "layers/residual.py",
+        {"return dskip + dthrough,": "return dthrough,"},
+        "the gradient returns by the branch alone",
+    ),
+    Mutant(
+        "residual-branch-lost",
+        BACKWARD,
+        "layers/residual.py",
+        {"return dskip + dthrough,": "return dskip + 0 * dthrough,"},
+        "the gradient returns by the skip connection alone",
+    ),
+    Mutant(
+        "residual-skip-twice",
+        BACKWARD,
+        "layers/residual.py",
+        {"return dskip + dthrough,": "return 2 * dskip,"},
+        "both ways carry the gradient of the sum, past the branch",
+    ),
+    Mutant(
+        "residual-dropout-forgotten",
+        BACKWARD,
+        "layers/residual.py",
+        {"dout = dropout_backward(dskip, cache.dropout)": "dout = dskip"},
+        "in Post-LN the branch's gradient does not pass through the mask of dropout",
+    ),
+    Mutant(
+        "feed-forward-activation-skipped",
+        BACKWARD,
+        "layers/feed_forward.py",
+        {
+            "dhidden = self.activate_backward(dactive, cache.activation)": (
+                "dhidden = dactive"
+            )
+        },
+        "the gradient passes by the activation",
+    ),
+    Mutant(
+        "layer-norm-not-trained",
+        BACKWARD,
+        "layers/layer_norm.py",
+        {
+            '{"gamma": dgamma, "beta": dbeta}': '{"gamma": 0 * dgamma, "beta": 0 * dbeta}'
+        },
+        "scale and shift get no gradient",
+    ),
+    # Losses
+    Mutant(
+        "mean-squared-error-factor-lost",
+        BACKWARD,
+        "ops/mean_squared_error.py",
+        {"2 * dloss / error.size": "dloss / error.size"},
+        "the square is differentiated without its factor 2",
+    ),
+    Mutant(
+        "cross-entropy-padding-counted",
+        FORWARD,
+        "ops/cross_entropy.py",
+        {"weights / weights.sum()": "np.ones_like(weights) / weights.size"},
+        "positions that do not count are counted",
+    ),
+    Mutant(
+        "cross-entropy-mean-over-everything",
+        FORWARD,
+        "ops/cross_entropy.py",
+        {"weights / weights.sum()": "weights / weights.size"},
+        "the sum of the counted positions is divided by the number of all",
+    ),
+    Mutant(
+        "cross-entropy-gradient-unmasked",
+        BACKWARD,
+        "ops/cross_entropy.py",
+        {
+            "scale = dloss * share": "scale = dloss * np.full_like(share, 1 / share.size)"
+        },
+        "the loss leaves positions out, its gradient does not",
+    ),
+    Mutant(
+        "cross-entropy-gradient-of-the-sum",
+        BACKWARD,
+        "ops/cross_entropy.py",
+        {"scale = dloss * share": "scale = dloss * share * share.size"},
+        "the gradient lacks the 1/N of the mean",
+    ),
+    Mutant(
+        "cross-entropy-smoothing-forgotten",
+        BACKWARD,
+        "ops/cross_entropy.py",
+        {"at_target = (1 - smoothing) * scale": "at_target = scale"},
+        "the gradient at the target is that of the loss without label smoothing",
+    ),
+    Mutant(
+        "cross-entropy-logarithm-of-softmax",
+        FORWARD,
+        "ops/cross_entropy.py",
+        {
+            "share * (np.log(total) - z_target)": (
+                "share * -np.log(np.exp(z_target) / total)"
+            )
+        },
+        "the logarithm is taken of a probability that has underflowed to 0",
+    ),
+    # The models
+    Mutant(
+        "encoder-layers-in-forward-order",
+        BACKWARD,
+        "models/encoder.py",
+        {
+            "for i in reversed(range(len(self.layers))):": "for i in range(len(self.layers)):"
+        },
+        "the backward pass runs through the layers from the first to the last",
+    ),
+    Mutant(
+        "encoder-final-norm-passed-by",
+        BACKWARD,
+        "models/encoder.py",
+        {'dy, grads["final_norm"] =': '_, grads["final_norm"] ='},
+        "the layers get the cotangent from behind the final LayerNorm",
+    ),
+    Mutant(
+        "encoder-mask-not-passed-on",
+        FORWARD,
+        "models/encoder.py",
+        {"layer.forward(x, keep, rng)": "layer.forward(x, None, rng)"},
+        "the mask never reaches the layers",
+    ),
+    Mutant(
+        "decoder-target-not-shifted",
+        FORWARD,
+        "models/encoder_decoder.py",
+        {"self.forward(source, target[:, :-1]": "self.forward(source, target[:, 1:]"},
+        "the decoder is given the very token that it has to score",
+    ),
+    Mutant(
+        "decoder-sees-the-future",
+        FORWARD,
+        "models/encoder_decoder.py",
+        {"keep = causal_keep(shifted.shape[1])": "keep = None"},
+        "the decoder has no causal mask",
+    ),
+    Mutant(
+        "decoder-reads-padding",
+        FORWARD,
+        "models/encoder_decoder.py",
+        {
+            "layer.forward(z, encoded, keep, source_keep, rng)": (
+                "layer.forward(z, encoded, keep, None, rng)"
+            )
+        },
+        "cross-attention reads the padding of the source",
+    ),
+    Mutant(
+        "decoder-counts-one-too-few",
+        FORWARD,
+        "models/encoder_decoder.py",
+        {"target.shape[1])[:, 0, 0, 1:]": "target.shape[1] - 1)[:, 0, 0]"},
+        "the mask of the loss belongs to the unshifted target",
+    ),
+    Mutant(
+        "decoder-one-layer-returns",
+        BACKWARD,
+        "models/encoder_decoder.py",
+        {"dencoded = dencoded + dsource": "dencoded = dsource"},
+        "= where += was meant: the encoder hears of one decoder layer alone",
+    ),
+    Mutant(
+        "encoder-decoder-scale-forgotten",
+        BACKWARD,
+        "models/encoder_decoder.py",
+        {"drows = self.scale * dropout_backward": "drows = dropout_backward"},
+        "the embeddings are multiplied by the root of D, their gradient is not",
+    ),
+    Mutant(
+        "encoder-decoder-table-overwritten",
+        BACKWARD,
+        "models/encoder_decoder.py",
+        {
+            'grads["target_embedding"]["table"] += dsource_table["table"]': (
+                'grads["target_embedding"] = dsource_table'
+            )
+        },
+        "of a table that two embeddings share, one look-up is forgotten",
+    ),
+    Mutant(
+        "encoder-decoder-read-out-term-forgotten",
+        BACKWARD,
+        "models/encoder_decoder.py",
+        {'grads["target_embedding"]["table"] += dtable': "pass"},
+        "of a tied table, the term of the read-out is forgotten",
+    ),
+    Mutant(
+        "decoding-position-forgotten",
+        FORWARD,
+        "models/encoder_decoder.py",
+        {"self.target_embedding, first=position)": "self.target_embedding)"},
+        "decoding step by step, each new token is read as the first of the target",
+    ),
+    Mutant(
+        "decoding-reads-padding",
+        FORWARD,
+        "models/encoder_decoder.py",
+        {"layer.step(z, *pairs, state.source_keep)": "layer.step(z, *pairs, None)"},
+        "decoding step by step, the padding of the source is read",
+    ),
+    Mutant(
+        "beam-search-caches-stay",
+        FORWARD,
+        "models/decoding.py",
+        {
+            "        state = state._replace("
+            "past=take(state.past, (row * beam + origin).ravel()))\n": ""
+        },
+        "beams change places, and their keys and values do not",
+    ),
+    Mutant(
+        "bert-read-out-term-forgotten",
+        BACKWARD,
+        "models/bert.py",
+        {'grads["tokens"]["table"] += dtable': "pass"},
+        "of a tied table, the term of the read-out is forgotten",
+    ),
+    Mutant(
+        "bert-look-up-term-forgotten",
+        BACKWARD,
+        "models/bert.py",
+        {'grads["tokens"]["table"] += dtable': 'grads["tokens"]["table"] = dtable'},
+        "of a tied table, the term of the look-up is overwritten",
+    ),
+    Mutant(
+        "bert-rows-scattered-wrongly",
+        BACKWARD,
+        "models/bert.py",
+        {
+            "dh = embedding_backward(dh, cache.masked)": (
+                "dh = np.resize(dh, (cache.input.tokens.ids.size, dh.shape[-1]))"
+            )
+        },
+        "the gradients of the masked positions are not put back where they came from",
+    ),
+    Mutant(
+        "bert-dropout-forgotten",
+        BACKWARD,
+        "models/bert.py",
+        {"        dx = dropout_backward(dx, cache.dropout)\n": ""},
+        "the embeddings' gradient does not pass through the mask of dropout",
+    ),
+    # Optimisers
+    Mutant(
+        "adam-no-bias-correction",
+        AROUND,
+        "optim/adam.py",
+        {
+            "self.learning_rate / (1 - self.beta1**self.steps)": "self.learning_rate",
+            "1 / (1 - self.beta2**self.steps)": "1",
+        },
+        "the moving averages start at 0 and are taken as they are",
+    ),
+    Mutant(
+        "adam-corrects-its-state",
+        AROUND,
+        "optim/adam.py",
+        {
+            "self.learning_rate / (1 - self.beta1**self.steps)": (
+                "self.learning_rate\n        m /= 1 - self.beta1**self.steps"
+            )
+        },
+        "the correction is made in place and accumulates",
+    ),
+    Mutant(
+        "adam-eps-inside-the-root",
+        AROUND,
+        "optim/adam.py",
+        {"(np.sqrt(v_scale * v) + self.eps)": "np.sqrt(v_scale * v + self.eps)"},
+        "epsilon, in the units of the gradient, is added to its square",
+    ),
+    Mutant(
+        "adam-counts-arrays",
+        AROUND,
+        "optim/optimizer.py",
+        {"self.steps += 1\n": "self.steps += len(self.parameters)\n"},
+        "the step count grows once for each array instead of once for each step",
+    ),
+    Mutant(
+        "optimizer-default-for-missing-gradients",
+        AROUND,
+        "optim/optimizer.py",
+        {
+            'check_fit("grads", grads, self.parameters)': (
+                "grads = {\n"
+                "            name: grads.get(name, 0 * array)\n"
+                "            for name, array in self.parameters.items()\n"
+                "        }"
+            )
+        },
+        "a gradient under another name is a gradient of zero",
+    ),
+    Mutant(
+        "adamw-decay-in-the-gradient",
+        AROUND,
+        "optim/adamw.py",
+        {
+            "parameter *= 1 - self.learning_rate * self.weight_decay": (
+                "grad = grad + self.weight_decay * parameter"
+            )
+        },
+        "the decay is added to the gradient, and Adam divides it by its size",
+    ),
+    Mutant(
+        "adamw-decay-without-the-rate",
+        AROUND,
+        "optim/adamw.py",
+        {"1 - self.learning_rate * self.weight_decay": "1 - self.weight_decay"},
+        "the decay does not follow the learning rate",
+    ),
+    Mutant(
+        "adamw-everything-decays",
+        AROUND,
+        "optim/adamw.py",
+        {
+            'if name.split(".")[-1] not in self.undecayed:': "if self.undecayed is not None:"
+        },
+        "biases and the scales of LayerNorm decay too",
+    ),
+    Mutant(
+        "sgd-velocity-never-decays",
+        AROUND,
+        "optim/sgd.py",
+        {"v *= self.momentum": "grad = self.momentum * grad"},
+        "the momentum multiplies the gradient instead of the velocity",
+    ),
+    Mutant(
+        "clipping-each-array",
+        AROUND,
+        "optim/clipping.py",
+        {
+            "np.multiply(grad, scale, out=clipped)": (
+                "scale = max_norm / max(np.linalg.norm(grad), max_norm)\n"
+                "        np.multiply(grad, scale, out=clipped)"
+            )
+        },
+        "each array is clipped by its own norm, which turns the gradient",
+    ),
+    Mutant(
+        "clipping-lengthens",
+        AROUND,
+        "optim/clipping.py",
+        {"max_norm / max(norm, max_norm)": "max_norm / (norm or 1)"},
+        "short gradients are stretched to the largest length",
+    ),
+    Mutant(
+        "clipping-squares-overflow",
+        AROUND,
+        "optim/clipping.py",
+        {
+            "total if total < math.inf else float(np.square(block, dtype=np.float64).sum())": (
+                "total"
+            )
+        },
+        "squares of large float32 numbers are infinite",
+    ),
+    Mutant(
+        "blocks-remainder-lost",
+        AROUND,
+        "blocks.py",
+        {"range(0, len(array), rows)": "range(0, len(array) - rows + 1, rows)"},
+        "what does not fill a block is left out of the step",
+    ),
+    Mutant(
+        "schedule-from-zero",
+        AROUND,
+        "optim/schedules.py",
+        {"rise = step / warmup": "rise = (step - 1) / warmup"},
+        "steps are counted from 0, and the first one has the rate 0",
+    ),
+    Mutant(
+        "schedule-ends-at-zero",
+        AROUND,
+        "optim/schedules.py",
+        {"(steps + 1 - step) / decay": "(steps - step) / decay"},
+        "the last step has the rate 0",
+    ),
+    # Data and the training loop
+    Mutant(
+        "accumulation-mean-of-means",
+        AROUND,
+        "training/accumulation.py",
+        {"share = float(weight) / total": "share = 1 / (k + 1)"},
+        "each part counts alike, however many tokens it has",
+    ),
+    Mutant(
+        "data-parallel-one-generator",
+        AROUND,
+        "training/data_parallel.py",
+        {"rng.spawn(len(shards))": "rng.spawn(1) * len(shards)"},
+        "the shards draw their dropout masks from one generator, in no fixed order",
+    ),
+    Mutant(
+        "masking-a-tenth-of-the-rest",
+        AROUND,
+        "data/masking.py",
+        {
+            "replaced = masked & (fate >= 0.9)": (
+                "replaced = masked & (inputs != MASK) & (rng.random(ids.shape) < 0.1)"
+            )
+        },
+        "10 % of the tokens that are not hidden are replaced, not of all that are drawn",
+    ),
+    Mutant(
+        "masking-special-tokens",
+        AROUND,
+        "data/masking.py",
+        {"candidates = ids >= specials": "candidates = ids >= 0"},
+        "the model is to restore padding and separators",
+    ),
+    Mutant(
+        "loop-schedule-one-step-late",
+        AROUND,
+        "training/loop.py",
+        {"schedule(step)\n": "schedule(max(1, step - 1))\n"},
+        "the learning rate of a step is set after it",
+    ),
+    Mutant(
+        "checkpoint-step-count-lost",
+        AROUND,
+        "training/run.py",
+        {"optimizer.steps = int(steps)": "int(steps)"},
+        "a resumed run corrects the bias of its averages as if they were new",
+    ),
+    # The gradient check itself
+    Mutant(
+        "check-one-sided",
+        AROUND,
+        "gradient_check.py",
+        {"(above - below) / (2 * h)": "(above - real_scalar(f(x))) / h"},
+        "a forward difference has an error of the order h, not of its square",
+    ),
+    Mutant(
+        "check-constant-with-a-unit",
+        AROUND,
+        "gradient_check.py",
+        {
+            "max(norm(gradient), norm(reference), scale)": (
+                "norm(gradient) + norm(reference) + 1e-5"
+            )
+        },
+        "a constant in the denominator lets every small gradient pass, zeros included",
+    ),
+]
+
+MUTANTS = {mutant.name: mutant for mutant in CATALOGUE}
+
+# Tests that kill this one, or do not run at all, tell nothing of the others.
+NO_MISTAKE = Mutant(
+    "no-mistake",
+    BACKWARD,
+    "ops/softmax.py",
+    {"dx = dweights - coupling": "dx = -coupling + dweights"},
+    "none: the same gradient, written otherwise",
+)
