@@ -1,32 +1,42 @@
 """The command line: ``python -m transformer_core``."""
 
 import argparse
+import os
 import sys
 
-from transformer_core.commands import train_encoder
+from transformer_core.commands import fill, read, train_bert, train_dates, train_encoder
 
 
 def main(arguments=None):
     """Run one command; return its exit status, 2 where the input does not hold."""
     parser = argparse.ArgumentParser(
         prog="python -m transformer_core",
-        description="Train the models of the book from a shell.",
+        description="Train the models of the book from a shell, and use them.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     train = commands.add_parser("train", help="train a model")
     models = train.add_subparsers(dest="model", required=True)
     train_encoder.add_parser(models)
+    train_dates.add_parser(models)
+    train_bert.add_parser(models)
+    read.add_parser(commands)
+    fill.add_parser(commands)
 
     options = parser.parse_args(arguments)
     try:
-        options.run(options)
+        return options.run(options) or 0
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; the last checkpoint stands", file=sys.stderr)
+        checkpoint = (
+            "; the last checkpoint stands" if options.command == "train" else ""
+        )
+        print(f"stopped{checkpoint}", file=sys.stderr)
         return 130
-    return 0
+    except BrokenPipeError:  # nobody reads on, as behind a pipe into head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 if __name__ == "__main__":

@@ -29,12 +29,17 @@ def check_shape(name, array, *shape):
     free = shape[:1] == (...,)
     sizes = shape[1:] if free else shape
     actual = array.shape[max(array.ndim - len(sizes), 0) :] if free else array.shape
-    if len(actual) != len(sizes) or any(
-        not isinstance(size, str) and size != got
-        for size, got in zip(sizes, actual, strict=True)
-    ):
+    if actual != sizes and not fits(actual, sizes):
         expected = ", ".join("..." if size is ... else str(size) for size in shape)
         raise ValueError(f"{name}: expected shape ({expected}), got {array.shape}")
+
+
+def fits(actual, sizes):
+    """Tell whether a shape has the sizes, of which letters stand for any."""
+    return len(actual) == len(sizes) and all(
+        size == got or isinstance(size, str)
+        for size, got in zip(sizes, actual, strict=True)
+    )
 
 
 def check_positive_int(name, value):

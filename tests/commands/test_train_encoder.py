@@ -247,8 +247,8 @@ def list_settings(folder):
         (cut_checkpoint, "expected a whole safetensors file, got: .*"),
         (remove_checkpoint, "expected a checkpoint, found no file"),
         (cut_settings, "expected whole JSON, got: .*"),
-        (change_model, "expected a run of the encoder, got the settings .*bert.*"),
-        (list_settings, r"expected a run of the encoder, got the settings \[\]"),
+        (change_model, "expected a run of 'train encoder', got the settings .*bert.*"),
+        (list_settings, r"expected a run of 'train encoder', got the settings \[\]"),
     ],
 )
 def test_a_damaged_run_is_one_line_and_is_not_resumed(

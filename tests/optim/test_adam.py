@@ -43,8 +43,8 @@ def test_bias_correction_is_exact_for_a_constant_gradient(symbolic):
     optimizer = Adam({"theta": theta}, eta, beta1, beta2, eps)
     for t in range(1, 7):
         optimizer.step({"theta": np.array([g], dtype=object)})
-        m_hat = optimizer.first_moment["theta"][0] / (1 - beta1**t)
-        v_hat = optimizer.second_moment["theta"][0] / (1 - beta2**t)
+        m_hat = optimizer.state()["first_moment.theta"][0] / (1 - beta1**t)
+        v_hat = optimizer.state()["second_moment.theta"][0] / (1 - beta2**t)
         assert sympy.expand(m_hat - g) == sympy.expand(v_hat - g**2) == 0
         assert sympy.simplify(theta[0] + t * eta * g / (g + eps)) == 0
 

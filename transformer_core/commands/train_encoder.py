@@ -1,16 +1,16 @@
 """``train encoder``: the training of the chapter *Training the encoder*."""
 
-import argparse
 from itertools import repeat
 
 import numpy as np
 
 from transformer_core.checks import check_positive_int
+from transformer_core.commands.runs import add_options, load_settings, train_on_disk
 from transformer_core.data import Reconstruction, predict_zero
 from transformer_core.models import Encoder
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import Adam, warmup_stable_decay
-from transformer_core.training import Run, train
+from transformer_core.training import Run
 
 CHECKPOINT_EVERY = 50
 UNSEEN_SEQUENCES = 256
@@ -24,31 +24,13 @@ def add_parser(models):
             "Train a Transformer encoder of 2 layers (D = 64, H = 4, F = 256) to give back the "
             "embeddings of 32 sequences of 16 tokens, and measure it on sequences it never saw."
         ),
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument(
-        "--out",
-        required=True,
-        metavar="RUN",
-        default=argparse.SUPPRESS,
-        help="folder for settings.json, history.json and checkpoint.safetensors",
-    )
+    add_options(parser, learning_rate=3e-3)
     parser.add_argument(
         "--norm", choices=["pre", "post"], default="pre", help="Pre-LN or Post-LN"
     )
     parser.add_argument(
         "--epochs", type=int, default=500, help="steps on the training batch"
-    )
-    parser.add_argument(
-        "--learning-rate", type=float, default=3e-3, help="of Adam, at its peak"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="for data and initial parameters"
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on from the checkpoint in RUN; all settings are those it was started with",
     )
     parser.set_defaults(run=run)
 
@@ -57,11 +39,7 @@ def run(options):
     check_positive_int("epochs", options.epochs)
     run = Run(options.out)
     if options.resume:
-        settings = run.settings()
-        if not isinstance(settings, dict) or settings.get("model") != "encoder":
-            raise ValueError(
-                f"{run.folder}: expected a run of the encoder, got the settings {settings}"
-            )
+        settings = load_settings(run, "encoder")
     else:
         settings = {
             "model": "encoder",
@@ -79,34 +57,19 @@ def run(options):
         2, 64, 4, 256, norm=settings["norm"], final_norm=False, readout=True, rng=rng
     )
     epochs = settings["epochs"]
-    parameters = encoder.parameters()
-    optimizer = Adam(parameters, settings["learning_rate"])
-    history = []
-    if options.resume:
-        run.load_checkpoint(parameters, optimizer)
-        history = run.history()[: optimizer.steps]
-    else:
-        run.create(settings)
-
-    def save_checkpoint(history):
-        if len(history) % CHECKPOINT_EVERY == 0 or len(history) == epochs:
-            run.save_history(history)  # first, so that it never lags behind
-            run.save_checkpoint(parameters, optimizer)
-
-    try:
-        train(
-            encoder.loss_and_gradients,
-            optimizer,
-            repeat(batch),
-            epochs,
-            schedule=lambda epoch: warmup_stable_decay(
-                epoch, epochs, settings["learning_rate"], decay=max(1, epochs // 5)
-            ),
-            history=history,
-            after_step=save_checkpoint,
-        )
-    finally:
-        run.save_history(history)
+    train_on_disk(
+        run,
+        settings,
+        options.resume,
+        encoder.loss_and_gradients,
+        Adam(encoder.parameters(), settings["learning_rate"]),
+        lambda first: repeat(batch),
+        epochs,
+        lambda epoch, epochs: warmup_stable_decay(
+            epoch, epochs, settings["learning_rate"], decay=max(1, epochs // 5)
+        ),
+        CHECKPOINT_EVERY,
+    )
 
     def error(inputs, targets):
         outputs, _ = encoder.forward(inputs)

@@ -195,7 +195,7 @@ class Bert(Layer):
         """Return None, for the ids, and the gradient of every parameter (eq:bert-backward).
 
         Rows that were not read out get 0 (eq:masked-rows-backward); a tied table gets the terms
-        of both its uses (eq:tied-embedding-backward).
+        of both its uses (eq:bert-tied-backward).
         """
         grads = {}
         if self.tied:

@@ -47,7 +47,7 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     if not eps > 0:
         raise ValueError(f"eps: expected a positive number, got {eps}")
     centered = x - x.mean(axis=-1, keepdims=True)
-    variance = (centered * centered).mean(axis=-1, keepdims=True)
+    variance = mean_of_product(centered, centered)
     inv_std = 1 / np.sqrt(variance + eps)
     x_hat = centered
     x_hat *= inv_std
@@ -96,10 +96,15 @@ def layer_norm_backward(dy, cache):
     dbeta = dy.sum(axis=leading)
 
     g = dy * gamma
-    variance_term = x_hat * (g * x_hat).mean(axis=-1, keepdims=True)
+    variance_term = x_hat * mean_of_product(g, x_hat)
     mean_term = g.mean(axis=-1, keepdims=True)
     dx = g  # the scale term
     dx -= mean_term
     dx -= variance_term
     dx *= inv_std
     return dx, dgamma, dbeta
+
+
+def mean_of_product(a, b):
+    """Return ``(a * b).mean(axis=-1, keepdims=True)``, without storing the product."""
+    return np.einsum("...d,...d->...", a, b)[..., np.newaxis] / a.shape[-1]

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from transformer_core.names import join
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -37,30 +36,17 @@ class Adam(Optimizer):
     def __init__(
         self, parameters, learning_rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8
     ):
-        super().__init__(parameters, learning_rate)
+        super().__init__(parameters, learning_rate, "first_moment", "second_moment")
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             if not 0 <= beta < 1:
                 raise ValueError(f"{name}: expected a number in [0, 1), got {beta}")
         if not eps > 0:
             raise ValueError(f"eps: expected a positive number, got {eps}")
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
-        self.first_moment = {
-            name: np.zeros_like(array) for name, array in parameters.items()
-        }
-        self.second_moment = {
-            name: np.zeros_like(array) for name, array in parameters.items()
-        }
 
-    def state(self):
-        """Return the moments, live, under dotted names."""
-        return join(
-            {"first_moment": self.first_moment, "second_moment": self.second_moment}
-        )
-
-    def update(self, name, parameter, grad):
-        m, v = self.first_moment[name], self.second_moment[name]
+    def update(self, name, parameter, grad, m, v):
         m += (1 - self.beta1) * (grad - m)
         v += (1 - self.beta2) * (grad * grad - v)
-        m_hat = m / (1 - self.beta1**self.steps)
-        v_hat = v / (1 - self.beta2**self.steps)
-        parameter -= self.learning_rate * m_hat / (np.sqrt(v_hat) + self.eps)
+        m_scale = self.learning_rate / (1 - self.beta1**self.steps)
+        v_scale = 1 / (1 - self.beta2**self.steps)
+        parameter -= m_scale * m / (np.sqrt(v_scale * v) + self.eps)

@@ -44,7 +44,7 @@ class AdamW(Adam):
             )
         self.weight_decay, self.undecayed = weight_decay, undecayed
 
-    def update(self, name, parameter, grad):
+    def update(self, name, parameter, grad, m, v):
         if name.split(".")[-1] not in self.undecayed:
             parameter *= 1 - self.learning_rate * self.weight_decay
-        super().update(name, parameter, grad)
+        super().update(name, parameter, grad, m, v)

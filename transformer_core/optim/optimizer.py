@@ -1,10 +1,16 @@
 """What all optimisers share."""
 
-from transformer_core.names import check_fit
+import numpy as np
+
+from transformer_core.blocks import blocks
+from transformer_core.names import check_fit, join
 
 
 class Optimizer:
     """Updates parameters in place from their gradients.
+
+    A subclass says how in ``update(name, parameter, grad, *averages)``, which gets a block of
+    rows at a time.
 
     Parameters
     ----------
@@ -12,16 +18,28 @@ class Optimizer:
         What ``layer.parameters()`` returns.
     learning_rate : float
         May be changed between steps.
+    *averages : str
+        What the optimiser remembers: the names of arrays of zeros, one a parameter.
     """
 
-    def __init__(self, parameters, learning_rate):
+    map = map  # or DataParallel.map: what to call for each block
+
+    def __init__(self, parameters, learning_rate, *averages):
         if not learning_rate > 0:
             raise ValueError(
                 f"learning_rate: expected a positive number, got {learning_rate}"
             )
         self.parameters = parameters
         self.learning_rate = learning_rate
+        self.averages = {
+            average: {name: np.zeros_like(array) for name, array in parameters.items()}
+            for average in averages
+        }
         self.steps = 0
+
+    def state(self):
+        """Return what the optimiser remembers, live, under dotted names."""
+        return join(self.averages)
 
     def step(self, grads):
         """Take one step.
@@ -39,5 +57,5 @@ class Optimizer:
         """
         check_fit("grads", grads, self.parameters)
         self.steps += 1
-        for name, parameter in self.parameters.items():
-            self.update(name, parameter, grads[name])
+        names, *parts = blocks(self.parameters, grads, *self.averages.values())
+        list(self.map(self.update, names, *parts))

@@ -1,8 +1,5 @@
 """Stochastic gradient descent, with or without momentum."""
 
-import numpy as np
-
-from transformer_core.names import join
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -30,23 +27,13 @@ class SGD(Optimizer):
     """
 
     def __init__(self, parameters, learning_rate, momentum=0.0):
-        super().__init__(parameters, learning_rate)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
         self.momentum = momentum
-        self.velocity = (
-            {name: np.zeros_like(array) for name, array in parameters.items()}
-            if momentum
-            else {}
-        )
+        super().__init__(parameters, learning_rate, *["velocity"] * bool(momentum))
 
-    def state(self):
-        """Return the velocities, live, under dotted names."""
-        return join({"velocity": self.velocity})
-
-    def update(self, name, parameter, grad):
+    def update(self, name, parameter, grad, v=None):
         if self.momentum:
-            v = self.velocity[name]
             v *= self.momentum
             v += grad
             grad = v

@@ -1,9 +1,10 @@
 """Gradient accumulation: one batch, worked on in parts."""
 
+from transformer_core.blocks import blocks
 from transformer_core.names import check_fit
 
 
-def combine(parts):
+def combine(parts, in_place=False, map=map):
     r"""Merge the losses and gradients of parts into those of the whole batch (eq:accumulation).
 
     .. math::
@@ -19,6 +20,10 @@ def combine(parts):
     parts : iterable of (weight, loss, grads)
         The number n of counted tokens of a part, or the sum of their weights; their mean loss;
         its gradients. One part at a time is asked for, and none is modified.
+    in_place : bool
+        True: the result takes the place of the first part's gradients, and no memory of its own.
+    map : callable
+        What to call for each block of an array: the builtin, or :meth:`DataParallel.map`.
 
     Returns
     -------
@@ -34,21 +39,27 @@ def combine(parts):
 
     Source: seed 004, section 8.2, with its weights mended.
     """
-    total, loss, sums = 0.0, 0.0, None
+    total, loss, means = 0.0, 0.0, None
     for k, (weight, part_loss, grads) in enumerate(parts):
         if not 0 <= weight < float("inf"):
             raise ValueError(
                 f"weight of part {k}: expected at least 0 and finite, got {weight}"
             )
-        weight = float(weight)  # a Python number leaves the dtype of an array alone
-        total += weight
-        loss += weight * float(part_loss)
-        if sums is None:
-            sums = {name: weight * grad for name, grad in grads.items()}
+        check_fit(f"grads of part {k}", grads, grads if means is None else means)
+        if weight == 0:
             continue
-        check_fit(f"grads of part {k}", grads, sums)
-        for name, grad in grads.items():
-            sums[name] += weight * grad
+        total += float(weight)
+        share = float(weight) / total  # a Python number leaves the dtype alone
+        loss += share * (float(part_loss) - loss)
+        if means is None:
+            means = grads if in_place else {n: g.copy() for n, g in grads.items()}
+            continue
+
+        def add(mean, grad, share=share):
+            mean += share * (grad - mean)
+
+        _, mean_parts, grad_parts = blocks(means, grads)
+        list(map(add, mean_parts, grad_parts))
     if total == 0:
         raise ValueError("parts: expected at least one counted token, got none")
-    return total, loss / total, {name: array / total for name, array in sums.items()}
+    return total, loss, means

@@ -23,8 +23,9 @@ def train(
     optimizer : Optimizer
     batches : iterable of tuple
         At least as many as there are steps to take.
-    steps : int
-        Train until the history is this long.
+    steps : int or callable
+        Train until the history is this long. ``steps(history)``, asked again after every step,
+        may be an estimate until it is reached.
     schedule : callable, optional
         ``schedule(step)`` is the learning rate of the steps 1, 2, ... Default: the optimiser's.
     history : list of dict, optional
@@ -49,13 +50,14 @@ def train(
     history = [] if history is None else history
     first = len(history)
     batches = iter(batches)
-    with tqdm(total=steps, initial=first, unit="step") as progress:
-        while len(history) < steps:
+    total = steps(history) if callable(steps) else steps
+    with tqdm(total=total, initial=first, unit="step") as progress:
+        while len(history) < total:
             step = len(history) + 1
             batch = next(batches, None)
             if batch is None:
                 raise ValueError(
-                    f"batches: expected {steps - first}, got {len(history) - first}"
+                    f"batches: expected {total - first}, got {len(history) - first}"
                 )
             # A loss that is not finite tells it better than a warning.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -70,6 +72,8 @@ def train(
             history.append({"step": step, "loss": float(loss)})
             if after_step is not None:
                 after_step(history)
+            if callable(steps):
+                progress.total = total = steps(history)
             progress.set_postfix(loss=f"{loss:.4g}", refresh=False)
             progress.update()
     return history

@@ -23,8 +23,14 @@ class Run:
     def __init__(self, folder):
         self.folder = Path(folder)
 
-    def create(self, settings):
+    def create(self, settings, files=None):
         """Make the folder and write the settings.
+
+        Parameters
+        ----------
+        settings : dict
+        files : dict of str to bytes, optional
+            More to keep, by their names.
 
         Raises
         ------
@@ -37,6 +43,8 @@ class Run:
                 raise ValueError(
                     f"{self.folder}: expected a new or empty folder, got one in use"
                 )
+            for name, content in (files or {}).items():
+                write_atomically(self.folder / name, content)
             write_atomically(self.folder / "settings.json", to_json(settings))
         except OSError as error:
             raise ValueError(
@@ -86,21 +94,11 @@ class Run:
             If there is no checkpoint, or it is cut short, or its names or shapes do not fit.
             Nothing is copied then.
         """
-        from safetensors import SafetensorError, safe_open
-
         path = self.folder / "checkpoint.safetensors"
         if not path.is_file():
             raise ValueError(f"{path}: expected a checkpoint, found no file")
-        try:
-            with safe_open(path, framework="numpy") as checkpoint:
-                arrays = {
-                    name: checkpoint.get_tensor(name) for name in checkpoint.keys()
-                }
-                steps = (checkpoint.metadata() or {}).get("steps", "")
-        except SafetensorError as error:
-            raise ValueError(
-                f"{path}: expected a whole safetensors file, got: {error}"
-            ) from None
+        arrays, metadata = read_arrays(path)
+        steps = metadata.get("steps", "")
         targets = {f"parameters.{name}": array for name, array in parameters.items()}
         if optimizer is None:
             arrays = {
@@ -117,6 +115,20 @@ class Run:
             target[...] = arrays[name]
         if optimizer is not None:
             optimizer.steps = int(steps)
+
+
+def read_arrays(path):
+    """Return the arrays of a safetensors file, and its metadata."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            return arrays, file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise ValueError(
+            f"{path}: expected a whole safetensors file, got: {error}"
+        ) from None
 
 
 def write_atomically(path, content):

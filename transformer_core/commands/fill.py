@@ -1,0 +1,34 @@
+"""``fill``: masked words of a sentence, restored by a model that ``train bert`` has trained."""
+
+from transformer_core.commands.train_bert import load_bert
+from transformer_core.mini_bert import fill
+from transformer_core.training import Run
+
+
+def add_parser(commands):
+    parser = commands.add_parser(
+        "fill",
+        help="restore the masked words of a sentence",
+        description=(
+            "Print what the Mini-BERT in RUN would put in the place of each [MASK] of a sentence, "
+            "with its probability. What begins with ## goes on the word before it."
+        ),
+    )
+    parser.add_argument("folder", metavar="RUN", help="folder that 'train bert' made")
+    parser.add_argument(
+        "sentence", metavar="SENTENCE", help='such as "Return the [MASK] of an array."'
+    )
+    parser.add_argument(
+        "--top", type=int, default=5, help="how many words to print (default: 5)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options):
+    bert, tokenizer = load_bert(Run(options.folder))
+    answers = fill(bert, tokenizer, options.sentence, options.top)
+    for number, words in enumerate(answers, 1):
+        if len(answers) > 1:
+            print(f"[MASK] {number}")
+        for word, probability in words:
+            print(f"{probability:7.2%}  {word}")

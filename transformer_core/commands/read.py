@@ -1,0 +1,111 @@
+"""``read``: dates in ISO 8601, read by a model that ``train dates`` has trained."""
+
+import sys
+from datetime import date
+from queue import Queue
+from threading import Thread
+
+from transformer_core.commands.runs import load_settings
+from transformer_core.commands.train_dates import date_reader
+from transformer_core.data.dates import FIRST, LAST
+from transformer_core.training import Run
+
+TOGETHER = 256
+
+
+def add_parser(commands):
+    parser = commands.add_parser(
+        "read",
+        help="read dates into ISO 8601",
+        description=(
+            "Read a date into ISO 8601 with the model in RUN. Without a TEXT, read one date from "
+            "each line of the standard input, in UTF-8, and write one line for each: its date, "
+            "or an empty line if it cannot be read, with the reason on the standard error. The "
+            "exit status is then 1 if any line was not read."
+        ),
+    )
+    parser.add_argument("folder", metavar="RUN", help="folder that 'train dates' made")
+    parser.add_argument(
+        "words", metavar="TEXT", nargs="*", help="a date as people write it"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options):
+    run = Run(options.folder)
+    reader = date_reader(load_settings(run, "dates"))
+    run.load_checkpoint(reader.model.parameters())
+    if options.words:
+        ((answer, problem),) = read(reader, [" ".join(options.words)])
+        if problem:
+            raise ValueError(problem)
+        print(answer)
+        return 0
+
+    status, done = 0, 0
+    # Not sys.stdin.buffer: Python cannot end while a thread waits in it.
+    stream = open(sys.stdin.fileno(), "rb", closefd=False)
+    for lines in waiting_lines(stream):
+        texts = [line.decode("utf-8", "replace") for line in lines]
+        for number, (answer, problem) in enumerate(read(reader, texts), done + 1):
+            if problem:
+                status = 1
+                print(f"error: line {number}: {problem}", file=sys.stderr)
+            print(answer)
+        sys.stdout.flush()
+        done += len(lines)
+    return status
+
+
+def read(reader, texts):
+    """Return a pair for each text: its date and "", or "" and what is wrong."""
+    readable, problems = {}, {}
+    for n, text in enumerate(texts):
+        try:
+            readable[n] = reader.prepare(text)
+        except ValueError as error:
+            problems[n] = str(error)
+    answers = dict(zip(readable, reader.read(readable.values()), strict=True))
+    for n, answer in answers.items():
+        if not is_date(answer):
+            problems[n] = (
+                f"{readable[n]!r}: expected a date from {FIRST} to {LAST}, read {answer!r}"
+            )
+    return [
+        ("", problems[n]) if n in problems else (answers[n], "")
+        for n in range(len(texts))
+    ]
+
+
+def is_date(answer):
+    try:
+        return FIRST <= date.fromisoformat(answer) <= LAST
+    except ValueError:
+        return False
+
+
+def waiting_lines(stream):
+    """Yield the lines of a stream in lists: those that wait, at least 1 and at most 256.
+
+    So a line on its own is answered at once, and of many, many are read together.
+    """
+    queue = Queue(TOGETHER)
+
+    def fill():
+        try:
+            for line in stream:
+                queue.put(line)
+        finally:
+            queue.put(None)
+
+    Thread(target=fill, daemon=True).start()
+    ended = False
+    while not ended:
+        lines = [queue.get()]
+        while len(lines) < TOGETHER and not queue.empty():
+            lines.append(queue.get())
+        if lines[-1] is None:
+            ended = True
+            lines.pop()
+        if lines:
+            yield lines
