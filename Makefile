@@ -10,7 +10,7 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test mutants parity lint browse notebooks lab lock clean
+.PHONY: help book test mutants parity bench lint browse notebooks lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
@@ -38,6 +38,10 @@ mutants: $(READY)  ## Plant one mistake after another: the tests must find each
 parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
 	$(RECORDED) $(BIN)/python -m pytest tests/parity
+
+bench: $(READY)  ## Time a training step side by side with PyTorch, which it installs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
+	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 lint: $(READY)  ## Check the style of the code, notebooks included
 	$(BIN)/ruff check

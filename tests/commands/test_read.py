@@ -92,6 +92,9 @@ def test_lines_are_read_in_their_order(lines):
     status, out, err = lines("\n".join(days).encode())
     assert (status, err) == (0, "")
     assert out.splitlines() == answers
+    status, out, err = lines("\n".join([*days, "701"]).encode())
+    assert (status, err[:16]) == (1, "error: line 701:")
+    assert out.splitlines() == [*answers, ""]
 
 
 def test_a_line_that_cannot_be_read_is_empty_and_named(lines):

@@ -70,6 +70,12 @@ def test_no_text_stands_for_two_dates(dates):
             assert day_of.setdefault(form.write(day), day) == day, form
 
 
+def test_english_numbers_are_american_behind_a_weekday_and_british_alone(dates):
+    texts = [f.write(date(1998, 3, 5)) for f in dates.formats if f.language == "en"]
+    in_numbers = {text for text in texts if "mar" not in text}
+    assert in_numbers == {"thu, 3/5/1998", "05/03/1998", "1998-03-05"}
+
+
 def test_every_year_is_written_in_full(dates):
     for form in dates.formats:
         assert form.write(date(1998, 3, 5)) != form.write(date(1898, 3, 5))

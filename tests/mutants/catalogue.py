@@ -200,9 +200,8 @@ CATALOGUE = [
         FORWARD,
         "ops/layer_norm.py",
         {
-            "variance = (centered * centered).mean(axis=-1, keepdims=True)": (
-                "variance = (centered * centered).sum(axis=-1, keepdims=True)"
-                " / (x.shape[-1] - 1)"
+            "mean_of_product(centered, centered)": (
+                "(centered * centered).sum(axis=-1, keepdims=True) / (x.shape[-1] - 1)"
             )
         },
         "the forward pass divides by D - 1, the backward pass by D",

@@ -8,8 +8,7 @@ from transformer_core.data import Characters, DateRules, Dates, split_days
 from transformer_core.date_reader import DateReader
 from transformer_core.models import EncoderDecoder
 from transformer_core.optim import Adam, warmup_stable_decay
-from transformer_core.training import Run
-from transformer_core.training.data_parallel import DataParallel
+from transformer_core.training import DataParallel, Run
 
 CHECKPOINT_EVERY = 250
 BATCH = 64

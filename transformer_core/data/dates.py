@@ -1,8 +1,8 @@
 """Dates as people write them in many languages, and the same dates in ISO 8601.
 
 Patterns and names are those of Unicode CLDR, as the package babel carries them. All years have four
-digits, and no text stands for two dates: where two languages would read one in two ways, one of them
-does not write it, see ``CONTRADICTING``.
+digits, and no text stands for two dates: where two languages read one in two ways, one of them does
+not write it here, see ``CONTRADICTING``.
 """
 
 import unicodedata
@@ -56,7 +56,8 @@ ALSO_WRITTEN = {
 }
 
 # Numbers alone are read day first, or year first, as in every language here but American
-# English. Behind an English weekday the month comes first; so the British order has to go there.
+# English. Behind an English weekday the month comes first: the British order, which the calendar
+# alone could tell from it, has to go there.
 CONTRADICTING = {("en", "short"), ("en", "yMd"), ("en_GB", "yMEd")}
 
 # A year in which every weekday meets every month, with days of one digit and of two.

@@ -107,4 +107,5 @@ def layer_norm_backward(dy, cache):
 
 def mean_of_product(a, b):
     """Return ``(a * b).mean(axis=-1, keepdims=True)``, without storing the product."""
-    return np.einsum("...d,...d->...", a, b)[..., np.newaxis] / a.shape[-1]
+    total = np.asarray(np.einsum("...d,...d->...", a, b))
+    return total[..., np.newaxis] / a.shape[-1]

@@ -1,0 +1,95 @@
+"""Contenders in turn, each in a process of its own, and the times of their steps."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+from benchmarks.contenders import CONTENDERS
+
+ROOT = Path(__file__).parents[1]
+PAUSE = (
+    0.1  # seconds: longer than the threads of a library wait before they go to sleep
+)
+QUIET = 0.1  # cores
+
+
+class Contender:
+    """A contender in a process of its own, which steps when it is told to."""
+
+    def __init__(self, name, batch, threads, root=ROOT):
+        variables = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")
+        settings = {f"{variable}_NUM_THREADS": str(threads) for variable in variables}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", name, str(batch), str(threads)],
+            cwd=root,
+            env=os.environ | settings,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.process.stdout.readline()
+
+    def turn(self):
+        """Take a few steps.
+
+        Returns
+        -------
+        seconds : list of float
+            Of each step.
+        others : float
+            How many cores other programs kept busy meanwhile.
+        """
+        time.sleep(PAUSE)
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def race(contenders, steps=15, patience=100):
+    """Time the steps of contenders, a few at a time in turn.
+
+    Parameters
+    ----------
+    contenders : dict of str to Contender
+    steps : int
+        How many to time of each, at least.
+    patience : int
+        How many turns to repeat because other programs kept the processor busy.
+
+    Returns
+    -------
+    dict of str to float
+        The median of each contender, in seconds.
+    """
+    times = {name: [] for name in contenders}
+    for contender in contenders.values():
+        contender.turn()
+    while min(map(len, times.values())) < steps:
+        for name, contender in contenders.items():
+            seconds, others = contender.turn()
+            if others > QUIET and patience > 0:
+                patience -= 1
+            else:
+                times[name] += seconds
+    return {name: median(seconds) for name, seconds in times.items()}
+
+
+def step_times(batch, names=tuple(CONTENDERS), threads=2, steps=15):
+    """Race contenders of ``CONTENDERS`` at a batch size; without PyTorch, where it is missing."""
+    if find_spec("torch") is None:
+        names = [name for name in names if "PyTorch" not in name]
+    contenders = {name: Contender(name, batch, threads) for name in names}
+    try:
+        return race(contenders, steps)
+    finally:
+        for contender in contenders.values():
+            contender.close()
