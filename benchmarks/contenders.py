@@ -36,10 +36,13 @@ def masked_tokens(ids, targets, masked):
 
 def data_parallel(batch, threads):
     """Step with the batch in shards, one a thread."""
+    return step_in_parallel(*mini_bert(), batch, threads)
+
+
+def step_in_parallel(model, optimizer, batch, threads):
     from transformer_core.optim import clip_by_global_norm
     from transformer_core.training import DataParallel
 
-    model, optimizer = mini_bert()
     in_parallel = DataParallel(model.loss_and_gradients, masked_tokens, threads)
     optimizer.map = in_parallel.map
     batches = cycle(draw_batches(batch))

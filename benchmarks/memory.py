@@ -6,16 +6,18 @@ import sys
 
 import numpy as np
 
-from benchmarks.contenders import data_parallel
+from benchmarks.contenders import mini_bert, step_in_parallel
 from benchmarks.work import draw_batches
 
 STEPS = 8
 
 
 def main(batch, threads):
-    """Print the bytes that training took at most, and those that it cannot do without."""
+    """Print the bytes that training takes at most, and those that it cannot do without."""
+    batch, threads = int(batch), int(threads)
     before = peak()
-    step, model, optimizer = data_parallel(batch, threads)
+    model, optimizer = mini_bert()
+    step = step_in_parallel(model, optimizer, batch, threads)
     for _ in range(STEPS):
         step()
     taken = peak() - before
@@ -29,23 +31,37 @@ def peak():
 
 
 def needed(model, optimizer, batch):
-    """Return the bytes of what is held when the gradient of the logits has been computed."""
+    """Return the bytes of what is held once the gradient of the logits has been computed."""
     from transformer_core.ops import cross_entropy, cross_entropy_backward
 
     ids, targets, masked = draw_batches(batch)[0]
     logits, cache = model.forward(ids, masked)
     _, loss_cache = cross_entropy(logits, targets[masked])
-    dlogits = cross_entropy_backward(1, loss_cache)
-
-    parameters = owners(model.parameters().values())
+    parameters = owners(model.parameters())
+    held = owners([cache, loss_cache])
     return {
-        "parameters": size(parameters),
-        "gradients": size(parameters),
-        "moments": size(owners(optimizer.state().values())),
-        "caches": size(owners([cache, loss_cache]) - parameters),
-        "largest temporary": dlogits.nbytes,
+        "parameters": sum(parameters.values()),
+        "gradients": sum(parameters.values()),
+        "moments": sum(owners(optimizer.state()).values()),
+        "caches": sum(held[array] for array in held.keys() - parameters.keys()),
+        "largest temporary": cross_entropy_backward(1, loss_cache).nbytes,
     }
 
 
 def owners(values):
-    """Return the arrays, each once by its id, whose memory the arrays in (nested) tuples are."""
+    """Return the bytes of each array, by its id, that the arrays in nested groups are views of."""
+    if isinstance(values, np.ndarray):
+        while isinstance(values.base, np.ndarray):
+            values = values.base
+        return {id(values): values.nbytes}
+    if isinstance(values, dict):
+        values = values.values()
+    sizes = {}
+    if isinstance(values, (tuple, list, type({}.values()))):
+        for value in values:
+            sizes |= owners(value)
+    return sizes
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
