@@ -159,7 +159,13 @@ def in_a_shell(folder):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=None if os.name == "nt" else listen_to_ctrl_c,
     )
+
+
+def listen_to_ctrl_c():
+    """Do so in a test run that was started in the background, where it is ignored, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_it_works_in_a_pipe(folder):
