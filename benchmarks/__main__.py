@@ -1,16 +1,22 @@
-"""Print the times of a training step, side by side with PyTorch: ``make bench``."""
+"""Print times and memory of a training step, side by side with PyTorch: ``make bench``."""
 
 import argparse
 import json
 import os
-import platform
-from importlib.metadata import PackageNotFoundError, version
+import subprocess
+import sys
 from pathlib import Path
+from statistics import median
 
-from benchmarks.race import step_times
+from benchmarks.race import ROOT, step_times
+from benchmarks.work import MASKED
 
 BATCHES = (8, 32)
+THREADS = 2
+STEPS = 30  # of each contender
+IMPORTS = 15
 RESULTS = Path(__file__).with_name("results.json")  # of the last release
+CHOICE = "OPENBLAS_CORETYPE"  # by which OpenBLAS is told what to use, if it is set
 
 
 def main():
@@ -18,38 +24,79 @@ def main():
     parser.add_argument(
         "--release",
         action="store_true",
-        help=f"keep the table in {RESULTS.name}, to be compared with",
+        help=f"keep the tables in {RESULTS.name}, to be compared with",
     )
     options = parser.parse_args()
-    release = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    results = {"machine": machine(), "seconds": {}}
-    print("One Mini-BERT training step (seed 004, float32), medians, two threads each.")
-    print(results["machine"])
-    for batch in BATCHES:
-        times = results["seconds"][str(batch)] = step_times(batch)
-        before = release.get("seconds", {}).get(str(batch), {})
-        ours = times["this package"]
-        print(f"\nB = {batch:2}{'':31}    ms  ours / it  ours / it, last release")
+    releases = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    print(f"One training step of seed 004's Mini-BERT: float32, {MASKED:.0%} masked,")
+    print(f"clipping and Adam. Medians of {STEPS} steps, {THREADS} threads each.")
+    for environment in environments(os.environ):
+        about = measured("machine", environment=environment)
+        kernels = about.pop("kernels")
+        print(f"\n{about['machine']} with its kernels for {kernels}")
+        results = about | measure(environment)
+        print_table(results, releases.get(kernels))
+        if options.release:
+            releases[kernels] = results
+            RESULTS.write_text(json.dumps(releases, indent=1) + "\n")
+
+
+def environments(environment):
+    """Yield the environment, and again as it is where OpenBLAS may choose its own kernels."""
+    yield environment
+    if CHOICE in environment:
+        yield {name: value for name, value in environment.items() if name != CHOICE}
+
+
+def measure(environment):
+    """Return the results of all measurements in an environment."""
+    seconds = {
+        str(batch): step_times(batch, environment, threads=THREADS, steps=STEPS)
+        for batch in BATCHES
+    }
+    memory = measured("memory", max(BATCHES), THREADS, environment=environment)
+    imports = [measured("imports", environment=environment) for _ in range(IMPORTS)]
+    return {
+        "seconds": seconds,
+        "memory": memory,
+        "import": {what: median(run[what] for run in imports) for what in imports[0]},
+    }
+
+
+def measured(module, *arguments, environment):
+    """Run a module of this folder in a process of its own, and return what it prints."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    return json.loads(subprocess.check_output(command, cwd=ROOT, env=environment))
+
+
+def print_table(results, release):
+    """Print results, and beside them what was kept of the last release; None: nothing."""
+    for batch, times in results["seconds"].items():
+        before = release["seconds"][batch] if release else {}
+        print(
+            f"\n{f'B = {batch}':37}    ms  ours / it" + "  last release" * bool(before)
+        )
         for name, seconds in times.items():
-            earlier = (
-                f"{before['this package'] / before[name]:10.2f}"
-                if name in before
-                else ""
+            print(
+                f"{name:37}{1e3 * seconds:6.1f}{times['this package'] / seconds:11.2f}"
+                + (f"{before['this package'] / before[name]:14.2f}" if before else "")
             )
-            print(f"{name:37}{1e3 * seconds:6.1f}{ours / seconds:11.2f}{earlier}")
-    if options.release:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    for text, of in (
+        ("peak memory / what has to be held", memory_ratio),
+        ("import beyond NumPy's, seconds", lambda r: r["import"]["this package"]),
+    ):
+        print(
+            f"\n{text:43}{of(results):11.2f}"
+            + (f"{of(release):14.2f}" if release else ""),
+            end="",
+        )
+    held = results["memory"]["needed"]
+    parts = ", ".join(f"{what} {size / 1e6:.0f}" for what, size in held.items())
+    print(f"\n{results['memory']['taken'] / 1e6:.0f} MB, B = {max(BATCHES)}: {parts}")
 
 
-def machine():
-    """Describe what was measured on."""
-    versions = [f"Python {platform.python_version()}"]
-    for package in ("numpy", "torch"):
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            pass
-    return f"{platform.machine()}, {os.cpu_count()} cores, {', '.join(versions)}"
+def memory_ratio(results):
+    return results["memory"]["taken"] / sum(results["memory"]["needed"].values())
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ def data_parallel(batch, threads):
 
 
 def step_in_parallel(model, optimizer, batch, threads):
-    from transformer_core.optim import clip_by_global_norm
     from transformer_core.training import DataParallel
 
     in_parallel = DataParallel(model.loss_and_gradients, masked_tokens, threads)
@@ -49,8 +48,7 @@ def step_in_parallel(model, optimizer, batch, threads):
 
     def step():
         _, grads = in_parallel(*next(batches))
-        clip_by_global_norm(grads, MAX_NORM, grads, in_parallel.map)
-        optimizer.step(grads)
+        optimizer.step(grads, MAX_NORM)
 
     return step
 
@@ -59,16 +57,13 @@ def whole_batch(batch, threads):
     """Step with the whole batch at once: only the matrix products use more than one thread."""
     from threadpoolctl import threadpool_limits
 
-    from transformer_core.optim import clip_by_global_norm
-
     threadpool_limits(threads)
     model, optimizer = mini_bert()
     batches = cycle(draw_batches(batch))
 
     def step():
         _, grads = model.loss_and_gradients(*next(batches))
-        clip_by_global_norm(grads, MAX_NORM, grads)
-        optimizer.step(grads)
+        optimizer.step(grads, MAX_NORM)
 
     return step
 

@@ -21,7 +21,8 @@ def main(batch, threads):
     for _ in range(STEPS):
         step()
     taken = peak() - before
-    print(json.dumps({"taken": taken} | needed(model, optimizer, batch)))
+    needs = needed(model, optimizer, batch)
+    print(json.dumps({"taken": taken, "needed": needs}))
 
 
 def peak():

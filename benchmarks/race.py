@@ -1,7 +1,6 @@
 """Contenders in turn, each in a process of its own, and the times of their steps."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,22 +11,20 @@ from statistics import median
 from benchmarks.contenders import CONTENDERS
 
 ROOT = Path(__file__).parents[1]
-PAUSE = (
-    0.1  # seconds: longer than the threads of a library wait before they go to sleep
-)
+PAUSE = 0.1  # seconds: longer than idle threads of a library wait before they sleep
 QUIET = 0.1  # cores
 
 
 class Contender:
     """A contender in a process of its own, which steps when it is told to."""
 
-    def __init__(self, name, batch, threads, root=ROOT):
+    def __init__(self, name, batch, threads, environment):
         variables = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")
         settings = {f"{variable}_NUM_THREADS": str(threads) for variable in variables}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", name, str(batch), str(threads)],
-            cwd=root,
-            env=os.environ | settings,
+            cwd=ROOT,
+            env=environment | settings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -54,7 +51,7 @@ class Contender:
         self.process.wait()
 
 
-def race(contenders, steps=15, patience=100):
+def race(contenders, steps, patience=100):
     """Time the steps of contenders, a few at a time in turn.
 
     Parameters
@@ -83,11 +80,14 @@ def race(contenders, steps=15, patience=100):
     return {name: median(seconds) for name, seconds in times.items()}
 
 
-def step_times(batch, names=tuple(CONTENDERS), threads=2, steps=15):
-    """Race contenders of ``CONTENDERS`` at a batch size; without PyTorch, where it is missing."""
-    if find_spec("torch") is None:
-        names = [name for name in names if "PyTorch" not in name]
-    contenders = {name: Contender(name, batch, threads) for name in names}
+def step_times(batch, environment, threads, steps):
+    """Race all contenders at a batch size; without PyTorch, where it is missing."""
+    missing = find_spec("torch") is None
+    contenders = {
+        name: Contender(name, batch, threads, environment)
+        for name in CONTENDERS
+        if not (missing and "PyTorch" in name)
+    }
     try:
         return race(contenders, steps)
     finally:

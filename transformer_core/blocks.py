@@ -1,6 +1,6 @@
 """Large arrays, worked on in blocks that stay in the processor's cache."""
 
-BLOCK = 2**17  # entries: 512 KiB of float32
+BLOCK = 2**18  # entries: 1 MiB of float32
 
 
 def blocks(*groups):

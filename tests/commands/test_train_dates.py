@@ -75,10 +75,10 @@ def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
     assert train(whole, "--steps", "7") == 0
     step = Adam.step
 
-    def interrupted(optimizer, grads):
+    def interrupted(optimizer, grads, max_norm):
         if optimizer.steps == stop:
             raise KeyboardInterrupt
-        step(optimizer, grads)
+        step(optimizer, grads, max_norm)
 
     with monkeypatch.context() as patch:
         patch.setattr(Adam, "step", interrupted)

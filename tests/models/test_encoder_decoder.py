@@ -452,7 +452,7 @@ def test_it_learns_to_reverse_what_it_reads(rng):
             row[1 : n + 2] = [*ids[:n][::-1], END]
         return source, lengths, target, lengths + 2
 
-    for _ in range(250):
+    for _ in range(400):
         _, grads = model.loss_and_gradients(*sample(64), smoothing=0.05)
         optimizer.step(grads)
     source, lengths, target, target_lengths = sample(200)

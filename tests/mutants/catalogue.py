@@ -815,12 +815,22 @@ CATALOGUE = [
         AROUND,
         "optim/clipping.py",
         {
-            "np.multiply(grad, scale, out=clipped)": (
-                "scale = max_norm / max(np.linalg.norm(grad), max_norm)\n"
-                "        np.multiply(grad, scale, out=clipped)"
+            "{name: factor * grad for": (
+                "{name: clipping_factor(np.linalg.norm(grad), max_norm) * grad for"
             )
         },
         "each array is clipped by its own norm, which turns the gradient",
+    ),
+    Mutant(
+        "step-clips-nothing",
+        AROUND,
+        "optim/optimizer.py",
+        {
+            "self.update(name, parameter, factor * grad, *averages)": (
+                "self.update(name, parameter, grad, *averages)"
+            )
+        },
+        "the optimiser finds the factor of the clipping and does not use it",
     ),
     Mutant(
         "clipping-lengthens",

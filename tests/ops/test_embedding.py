@@ -12,6 +12,7 @@ from transformer_core.ops import (
     tied_readout,
     tied_readout_backward,
 )
+from transformer_core.ops.embedding import add_rows
 
 
 def look_up_and_read_out(table, scale, bias):
@@ -42,6 +43,18 @@ TIED = Op(
 @pytest.mark.equation("eq:embedding-backward")
 def test_look_up_gradient_agrees_with_the_witnesses(prove):
     prove.op(OPS["embedding"])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+@given(rng=generators, vocabulary=st.integers(1, 256), width=sizes)
+def test_rows_are_added_as_numpy_adds_them(dtype, rng, vocabulary, width):
+    """Also where the place of an entry is a number too large for the dtype of the ids."""
+    ids = rng.integers(vocabulary, size=(3, 40)).astype(dtype)
+    rows, table = rng.normal(size=(3, 40, width)), rng.normal(size=(vocabulary, width))
+    expected = table.copy()
+    np.add.at(expected, ids, rows)
+    add_rows(table, ids, rows)
+    assert np.array_equal(table, expected)
 
 
 @pytest.mark.equation("eq:tied-readout-backward")

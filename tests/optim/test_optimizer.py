@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from transformer_core.optim import Adam
+from transformer_core.blocks import BLOCK
+from transformer_core.optim import Adam, clip_by_global_norm
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -26,6 +27,36 @@ def test_the_learning_rate_may_change_between_steps():
     optimizer.learning_rate = 0.25
     optimizer.step({"a": np.array([1.0])})
     assert a == 0.75
+
+
+@pytest.mark.equation("eq:global-norm")
+@pytest.mark.parametrize("max_norm", [0.1, 1e6])
+def test_a_step_with_a_largest_norm_is_a_step_along_clipped_gradients(rng, max_norm):
+    shapes = {"table": (5, BLOCK // 2), "bias": (3,)}  # a table of several blocks
+    grads = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    copies = {name: grad.copy() for name, grad in grads.items()}
+    one, other = ({n: np.ones(s) for n, s in shapes.items()} for _ in range(2))
+    Adam(one, 0.1, eps=1e-3).step(grads, max_norm)
+    Adam(other, 0.1, eps=1e-3).step(clip_by_global_norm(grads, max_norm)[0])
+    for name, grad in grads.items():
+        assert np.array_equal(one[name], other[name])
+        assert np.array_equal(grad, copies[name])
+
+
+@pytest.mark.parametrize(
+    "grad, max_norm, message",
+    [
+        (np.nan, 1.0, "grads: expected a finite norm, got nan from a"),
+        (1.0, 0.0, "max_norm: expected a positive number, got 0"),
+    ],
+)
+def test_gradients_that_cannot_be_clipped_update_nothing(grad, max_norm, message):
+    parameters = {"a": np.ones(2)}
+    optimizer = Adam(parameters)
+    with pytest.raises(ValueError, match=message):
+        optimizer.step({"a": np.full(2, grad)}, max_norm)
+    assert optimizer.steps == 0 and not optimizer.state()["first_moment.a"].any()
+    assert (parameters["a"] == 1).all()
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,19 @@ def test_weights_may_be_fractions():
     assert (weight, loss) == (2, 2.5) and np.array_equal(grads["w"], [4.0, 4.0])
 
 
+def test_in_place_the_sum_stands_in_the_first_counted_part(rng):
+    model = Model(rng)
+    nothing = (0, 0.0, {n: np.full_like(g, 7) for n, g in model.part(0, 1)[2].items()})
+    parts = [nothing, model.part(0, 2), model.part(2, B)]
+    plain = combine(parts)
+    copy = {name: grad.copy() for name, grad in parts[2][2].items()}
+    combined = combine(parts, in_place=True)
+    assert combined[2] is parts[1][2]
+    assert same(combined, plain, tolerance=0)
+    assert all(np.array_equal(parts[2][2][name], copy[name]) for name in copy)
+    assert all((grad == 7).all() for grad in nothing[2].values())
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dtype_is_kept_and_parts_are_not_modified(rng, dtype):
     model = Model(rng, dtype)

@@ -3,7 +3,7 @@ from itertools import repeat
 import numpy as np
 import pytest
 
-from transformer_core.optim import Adam
+from transformer_core.optim import SGD, Adam
 from transformer_core.training import train
 
 
@@ -51,6 +51,15 @@ def test_the_batches_are_used_in_order(quadratic):
     batches = [(TARGET,), (TARGET + 100,)]
     first, second = quadratic.train(batches, 2)
     assert first["loss"] < 50 < second["loss"]
+
+
+def test_gradients_are_clipped_on_request(quadratic):
+    quadratic.optimizer = SGD({"x": quadratic.x}, 1.0)
+    quadratic.train(BATCHES, 1, max_norm=2.0)
+    error = np.array([4.0, -5.0])
+    assert np.allclose(
+        quadratic.x, [5, -3] - 2 * error / np.linalg.norm(error), rtol=1e-14
+    )
 
 
 def test_after_step_sees_each_record_and_may_add_to_it(quadratic):

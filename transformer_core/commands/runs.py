@@ -88,6 +88,7 @@ def train_on_disk(
     steps,
     schedule,
     every,
+    max_norm=None,
     files=None,
 ):
     """Train in a new run, or go on in one that was stopped.
@@ -107,6 +108,8 @@ def train_on_disk(
         ``batches(first)`` are the batches from the step ``first`` on, counted from 1.
     every : int
         Steps from one checkpoint to the next.
+    max_norm : float, optional
+        As for :func:`train`.
     files : dict of str to bytes, optional
         More to keep in a new run, by their names.
     """
@@ -134,6 +137,7 @@ def train_on_disk(
             batches(len(history) + 1),
             steps,
             schedule=lambda step: schedule(step, total()),
+            max_norm=max_norm,
             history=history,
             after_step=save_checkpoint,
         )

@@ -15,7 +15,7 @@ from transformer_core.data.documents import read_documents, split
 from transformer_core.data.masking import mask, masked_batches, pack
 from transformer_core.data.wordpiece import encode, load_wordpiece, train_wordpiece
 from transformer_core.mini_bert import SIZES, measure, mini_bert
-from transformer_core.optim import AdamW, clip_by_global_norm, warmup_stable_decay
+from transformer_core.optim import AdamW, warmup_stable_decay
 from transformer_core.training import Run
 from transformer_core.training.data_parallel import DataParallel
 from transformer_core.training.run import read_arrays
@@ -82,10 +82,6 @@ def run(options):
     bert = mini_bert(shares, np.random.default_rng(seed), **settings["sizes"])
     in_parallel = DataParallel(bert.loss_and_gradients, masked_tokens)
 
-    def loss_and_clipped_gradients(*batch):
-        loss, grads = in_parallel(*batch)
-        return loss, clip_by_global_norm(grads, 1.0, grads, in_parallel.map)[0]
-
     optimizer = AdamW(bert.parameters(), settings["learning_rate"], beta2=0.98)
     optimizer.map = in_parallel.map
 
@@ -93,7 +89,7 @@ def run(options):
         run,
         settings,
         options.resume,
-        loss_and_clipped_gradients,
+        in_parallel,
         optimizer,
         lambda first: masked_batches(
             training, BATCH, vocabulary, seed, first, settings["share"]
@@ -107,7 +103,8 @@ def run(options):
             decay=steps - steps * 6 // 100,
         ),
         CHECKPOINT_EVERY,
-        files,
+        max_norm=1.0,
+        files=files,
     )
 
     inputs, masked = mask(held_out, vocabulary, np.random.default_rng([seed, 2]))

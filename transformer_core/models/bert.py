@@ -202,6 +202,7 @@ class Bert(Layer):
             dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
         else:
             dh, grads["readout"] = self.readout.backward(dlogits, cache.readout)
+        del dlogits  # makes room, if the caller has let go of it, too
         if cache.masked is not None:
             dh = embedding_backward(dh, cache.masked)
             dh = dh.reshape(*cache.input.tokens.ids.shape, -1)
@@ -244,7 +245,9 @@ class Bert(Layer):
         logits, cache = self.forward(ids, masked, keep, segment_ids, rng)
         check_shape("targets", targets, *ids.shape)
         loss, loss_cache = cross_entropy(logits, targets[masked])
-        _, grads = self.backward(cross_entropy_backward(1, loss_cache), cache)
+        dlogits = [cross_entropy_backward(1, loss_cache)]
+        del logits, loss_cache  # these three are the largest arrays of all
+        _, grads = self.backward(dlogits.pop(), cache)
         return loss, grads
 
 

@@ -45,8 +45,10 @@ class Adam(Optimizer):
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
     def update(self, name, parameter, grad, m, v):
-        m += (1 - self.beta1) * (grad - m)
-        v += (1 - self.beta2) * (grad * grad - v)
+        m *= self.beta1
+        m += (1 - self.beta1) * grad
+        v *= self.beta2
+        v += (1 - self.beta2) * (grad * grad)
         m_scale = self.learning_rate / (1 - self.beta1**self.steps)
         v_scale = 1 / (1 - self.beta2**self.steps)
         parameter -= m_scale * m / (np.sqrt(v_scale * v) + self.eps)

@@ -9,23 +9,21 @@ from transformer_core.checks import check_array
 from transformer_core.names import summary
 
 
-def clip_by_global_norm(grads, max_norm, out=None, map=map):
+def clip_by_global_norm(grads, max_norm):
     r"""Shorten all gradients by one factor if their common norm is too large (eq:global-norm).
 
     .. math::
         g \leftarrow \frac{c}{\max(\|g\|, c)} \, g, \qquad
         \|g\|^2 = \sum_{\text{arrays}} \sum_i g_i^2
 
+    ``Optimizer.step(grads, max_norm)`` does the same on the way to the parameters.
+
     Parameters
     ----------
     grads : dict of str to ndarray
-        Not modified, unless they are ``out``.
+        Not modified.
     max_norm : float
         c, in the units of the gradient.
-    out : dict of str to ndarray, optional
-        Where to write the clipped gradients: ``grads``, to clip in place. Default: new arrays.
-    map : callable
-        What to call for each block of an array: the builtin, or :meth:`DataParallel.map`.
 
     Returns
     -------
@@ -40,8 +38,29 @@ def clip_by_global_norm(grads, max_norm, out=None, map=map):
 
     Source: Pascanu et al. 2013; seed 004, section 7.3.
     """
-    if not 0 < max_norm < math.inf:
-        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
+    norm = global_norm(grads)
+    factor = clipping_factor(norm, max_norm)
+    return {name: factor * grad for name, grad in grads.items()}, norm
+
+
+def global_norm(grads, map=map):
+    """Return the norm of all gradients together (eq:global-norm).
+
+    Parameters
+    ----------
+    grads : dict of str to ndarray
+    map : callable
+        What to call for each block of an array: the builtin, or :meth:`DataParallel.map`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the norm is not finite, naming the gradients that are not.
+    """
     for name, grad in grads.items():
         check_array(f"gradient of {name}", grad)
     _, parts = blocks(grads)
@@ -51,16 +70,14 @@ def clip_by_global_norm(grads, max_norm, out=None, map=map):
         raise ValueError(
             f"grads: expected a finite norm, got {norm} from {summary(wrong)}"
         )
-    scale = max_norm / max(norm, max_norm)
-    if out is None:
-        out = {name: np.empty_like(grad) for name, grad in grads.items()}
+    return norm
 
-    def shorten(grad, clipped):
-        np.multiply(grad, scale, out=clipped)
 
-    _, parts, clipped_parts = blocks(grads, out)
-    list(map(shorten, parts, clipped_parts))
-    return out, norm
+def clipping_factor(norm, max_norm):
+    """Return what makes a gradient of this norm no longer than ``max_norm``: at most 1."""
+    if not 0 < max_norm < math.inf:
+        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
+    return max_norm / max(norm, max_norm)
 
 
 def sum_of_squares(block):

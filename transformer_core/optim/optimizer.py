@@ -4,6 +4,7 @@ import numpy as np
 
 from transformer_core.blocks import blocks
 from transformer_core.names import check_fit, join
+from transformer_core.optim.clipping import clipping_factor, global_norm
 
 
 class Optimizer:
@@ -41,21 +42,30 @@ class Optimizer:
         """Return what the optimiser remembers, live, under dotted names."""
         return join(self.averages)
 
-    def step(self, grads):
+    def step(self, grads, max_norm=None):
         """Take one step.
 
         Parameters
         ----------
         grads : dict of str to ndarray
-            One gradient for each parameter, under the same name.
+            One gradient for each parameter, under the same name. Not modified.
+        max_norm : float, optional
+            Shorten the gradients to this common norm first, as :func:`clip_by_global_norm` does.
 
         Raises
         ------
         ValueError
-            If a parameter has no gradient, a gradient no parameter, or a shape differs. Nothing
-            is updated then.
+            If a parameter has no gradient, a gradient no parameter, a shape differs, or as
+            :func:`clip_by_global_norm` does. Nothing is updated then.
         """
         check_fit("grads", grads, self.parameters)
+        factor = 1.0
+        if max_norm is not None:
+            factor = clipping_factor(global_norm(grads, self.map), max_norm)
+
+        def update(name, parameter, grad, *averages):
+            self.update(name, parameter, factor * grad, *averages)
+
         self.steps += 1
         names, *parts = blocks(self.parameters, grads, *self.averages.values())
-        list(self.map(self.update, names, *parts))
+        list(self.map(update if factor < 1 else self.update, names, *parts))

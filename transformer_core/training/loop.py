@@ -10,6 +10,7 @@ def train(
     steps,
     *,
     schedule=None,
+    max_norm=None,
     history=None,
     after_step=None,
 ):
@@ -28,6 +29,8 @@ def train(
         may be an estimate until it is reached.
     schedule : callable, optional
         ``schedule(step)`` is the learning rate of the steps 1, 2, ... Default: the optimiser's.
+    max_norm : float, optional
+        The longest that the gradients of a step may be, all together. Default: any length.
     history : list of dict, optional
         Earlier records to go on from. One record ``{"step": ..., "loss": ...}`` a step is
         appended to it, so that it holds them also when training ends early. Default: empty.
@@ -68,7 +71,8 @@ def train(
                     )
                 if schedule is not None:
                     optimizer.learning_rate = schedule(step)
-                optimizer.step(grads)
+                optimizer.step(grads, max_norm)
+                del grads  # before the next ones are computed
             history.append({"step": step, "loss": float(loss)})
             if after_step is not None:
                 after_step(history)

@@ -2,8 +2,11 @@
 
 import ctypes
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 LARGEST_MMAP_THRESHOLD = 2**25  # bytes: the largest that glibc accepts
+TWO_HEAPS = (
+    2**27
+)  # bytes: a thread other than the first has its memory in heaps of 2**26
 
 
 def keep_freed_memory():
@@ -19,3 +22,4 @@ def keep_freed_memory():
         return
     mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
     mallopt(M_TRIM_THRESHOLD, -1)  # never
+    mallopt(M_TOP_PAD, TWO_HEAPS)  # an empty heap stays if less would be left than this

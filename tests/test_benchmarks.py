@@ -1,0 +1,118 @@
+"""The pieces of ``make bench``. How long anything takes is never asserted."""
+
+import json
+from statistics import median
+
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as bench
+from benchmarks import memory, race
+from benchmarks.contenders import matrix_products, mini_bert, step_in_parallel
+from benchmarks.work import MASKED, PARAMETERS, draw_batches
+from transformer_core.ops import linear
+
+
+class Runner:
+    """Stands for a contender, with times that are known beforehand."""
+
+    def __init__(self, turns):
+        self.turns = iter(turns)
+
+    def turn(self):
+        return next(self.turns)
+
+
+def test_a_race_has_the_medians_of_the_quiet_turns():
+    warm, busy = ([99.0], 0.0), ([50.0, 50.0], 1.5)
+    left = Runner([warm, ([1.0, 2.0], 0.0), busy, ([3.0, 9.0], 0.05)])
+    right = Runner([warm, ([5.0], 0.0), ([6.0], 0.0), ([7.0], 0.0), ([8.0], 0.0)])
+    times = race.race({"left": left, "right": right}, steps=3)
+    assert times == {"left": median([1, 2, 3, 9]), "right": median([5, 6, 7])}
+
+
+def test_a_race_ends_on_a_machine_that_is_never_quiet():
+    runner = Runner([([1.0], 2.0)] * 6)
+    assert race.race({"only": runner}, steps=3, patience=2) == {"only": 1.0}
+
+
+def test_every_contender_gets_the_same_batches():
+    (one, *_), (other, *_) = draw_batches(4), draw_batches(4)
+    assert all(map(np.array_equal, one, other))
+    ids, targets, masked = one
+    assert ids.shape == targets.shape == masked.shape == (4, 64)
+    assert abs(np.mean([b[2].mean() for b in draw_batches(32)]) - MASKED) < 0.01
+
+
+def test_the_products_are_those_of_a_step(monkeypatch):
+    operations = []
+
+    def matmul(left, right, out):
+        operations.append(2 * out.size * left.shape[-1])
+
+    step = matrix_products(4, threads=1)
+    monkeypatch.setattr(np, "matmul", matmul)
+    step()
+    L, B, T, D, F, V = 3, 4, 64, 192, 768, 8192
+    M = round(np.mean([masked.sum() for _, _, masked in draw_batches(B)]))
+    forward = L * (8 * B * T * D**2 + 4 * B * T * D * F + 4 * B * T**2 * D)
+    assert sum(operations) == 3 * (forward + 2 * M * D * V)
+
+
+def test_a_step_moves_every_parameter():
+    model, optimizer = mini_bert()
+    before = {name: array.copy() for name, array in model.parameters().items()}
+    step_in_parallel(model, optimizer, batch=2, threads=2)()
+    assert sum(array.size for array in before.values()) == PARAMETERS
+    for name, array in model.parameters().items():
+        assert not np.array_equal(array, before[name]), name
+
+
+def test_what_has_to_be_held_is_counted_once():
+    x, weight = np.ones((3, 4), np.float32), np.ones((4, 8), np.float32)
+    y, cache = linear(x, weight)
+    assert memory.owners([cache, {"again": x[1:]}]) == {id(x): 48, id(weight): 128}
+    assert memory.owners((None, 3, y)) == {id(memory_of(y)): 96}
+
+
+def memory_of(array):
+    return array if array.base is None else memory_of(array.base)
+
+
+def test_openblas_is_also_measured_with_kernels_of_its_own_choice():
+    plain = {"PATH": "/bin"}
+    chosen = plain | {"OPENBLAS_CORETYPE": "Haswell"}
+    assert list(bench.environments(plain)) == [plain]
+    assert list(bench.environments(chosen)) == [chosen, plain]
+
+
+@pytest.fixture
+def results():
+    return {
+        "seconds": {"8": {"this package": 0.03, "another": 0.04}},
+        "memory": {"taken": 12_000_000, "needed": {"caches": 10_000_000}},
+        "import": {"this package": 0.02},
+    }
+
+
+def test_the_table_has_the_ratios_and_those_of_the_release(results, capsys):
+    release = json.loads(json.dumps(results))
+    release["seconds"]["8"]["another"] = 0.06
+    release["memory"]["taken"] = 15_000_000
+    bench.print_table(results, release)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["another", "40.0", "0.75", "0.50"] in lines
+    assert any(line[-2:] == ["1.20", "1.50"] for line in lines)
+    bench.print_table(results, None)
+    assert "another                                40.0       0.75\n" in (
+        capsys.readouterr().out
+    )
+
+
+def test_the_release_has_every_measurement():
+    releases = json.loads(bench.RESULTS.read_text())
+    for release in releases.values():
+        assert release["seconds"].keys() == {str(batch) for batch in bench.BATCHES}
+        for times in release["seconds"].values():
+            assert times.keys() == race.CONTENDERS.keys()
+        assert {"machine", "memory", "import"} < release.keys()
