@@ -39,7 +39,7 @@ parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it instal
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
 	$(RECORDED) $(BIN)/python -m pytest tests/parity
 
-bench: $(READY)  ## Time a training step side by side with PyTorch, which it installs
+bench: $(READY)  ## Measure a training step side by side with PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 

@@ -153,7 +153,7 @@ def test_the_learning_rate_has_fallen_when_the_time_is_over(
     rates = []
     update = train_bert.AdamW.step
 
-    def noting(optimizer, grads):
+    def noting(optimizer, grads, max_norm):
         rates.append(optimizer.learning_rate)
         update(optimizer, grads)
 

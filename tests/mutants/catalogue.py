@@ -883,7 +883,9 @@ CATALOGUE = [
         "data-parallel-one-generator",
         AROUND,
         "training/data_parallel.py",
-        {"rng.spawn(len(shards))": "rng.spawn(1) * len(shards)"},
+        {
+            "rng.integers(2**63, size=len(shards))": "[rng.integers(2**63)] * len(shards)"
+        },
         "the shards draw their dropout masks from one generator, in no fixed order",
     ),
     Mutant(

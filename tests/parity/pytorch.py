@@ -109,7 +109,7 @@ def dropout_from(rng):
     attend = F.scaled_dot_product_attention
 
     def draw(rate, *shape):
-        return torch.from_numpy(rng.random(shape) >= rate)
+        return torch.from_numpy(rng.random(shape, np.float32) >= rate)
 
     def dropout(x, p, training=True, inplace=False):
         return x * draw(p, *x.shape) / (1 - p) if p else x

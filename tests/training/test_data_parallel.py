@@ -112,6 +112,12 @@ def test_dropout_is_drawn_anew_for_each_shard_and_reproducible(rng):
     generator = np.random.default_rng(1)
     assert parallel(*twice, rng=generator)[0] != parallel(*twice, rng=generator)[0]
 
+    saved = generator.bit_generator.state
+    following = parallel(*twice, rng=generator)[0]
+    resumed = np.random.default_rng(7)
+    resumed.bit_generator.state = saved
+    assert parallel(*twice, rng=resumed)[0] == following
+
     handed = []
     one = DataParallel(lambda x, rng: handed.append(rng) or (0.0, {"w": x}), len, 3)
     one(np.arange(3.0), rng=np.random.default_rng(1))

@@ -245,8 +245,9 @@ class Bert(Layer):
         logits, cache = self.forward(ids, masked, keep, segment_ids, rng)
         check_shape("targets", targets, *ids.shape)
         loss, loss_cache = cross_entropy(logits, targets[masked])
+        del logits  # they, the probabilities and the gradient are the largest arrays
         dlogits = [cross_entropy_backward(1, loss_cache)]
-        del logits, loss_cache  # these three are the largest arrays of all
+        del loss_cache
         _, grads = self.backward(dlogits.pop(), cache)
         return loss, grads
 

@@ -45,7 +45,7 @@ def dropout(x, rate, rng):
     check_rate("rate", rate)
     if rng is None or rate == 0:
         return x, DropoutCache(None, rate)
-    mask = rng.random(x.shape) >= rate
+    mask = rng.random(x.shape, np.float32) >= rate
     y = x * mask
     y /= 1 - rate
     return y, DropoutCache(mask, rate)

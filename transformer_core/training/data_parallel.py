@@ -50,7 +50,8 @@ class DataParallel:
             The arguments of ``loss_and_gradients``. Arrays are cut along their first axis into
             shards of equal length, to one sequence; None goes to every shard as it is.
         rng : numpy.random.Generator, optional
-            Draws what is dropped. Each shard gets a generator of its own, ``rng=...``.
+            Draws what is dropped. Each shard gets a generator of its own, ``rng=...``, whose seed
+            is drawn from this one.
 
         Returns
         -------
@@ -67,7 +68,8 @@ class DataParallel:
         if rng is None:
             settings = [{} for _ in shards]
         else:
-            settings = [{"rng": child} for child in rng.spawn(len(shards))]
+            seeds = rng.integers(2**63, size=len(shards))
+            settings = [{"rng": np.random.default_rng(seed)} for seed in seeds]
 
         def part(shard, setting):
             return self.weight(*shard), *self.loss_and_gradients(*shard, **setting)

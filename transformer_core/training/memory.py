@@ -4,9 +4,7 @@ import ctypes
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # of glibc's malloc.h
 LARGEST_MMAP_THRESHOLD = 2**25  # bytes: the largest that glibc accepts
-TWO_HEAPS = (
-    2**27
-)  # bytes: a thread other than the first has its memory in heaps of 2**26
+TWO_HEAPS = 2**27  # bytes: the heaps of all threads but the first have 2**26
 
 
 def keep_freed_memory():
