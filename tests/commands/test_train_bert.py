@@ -155,7 +155,7 @@ def test_the_learning_rate_has_fallen_when_the_time_is_over(
 
     def noting(optimizer, grads, max_norm):
         rates.append(optimizer.learning_rate)
-        update(optimizer, grads)
+        update(optimizer, grads, max_norm)
 
     monkeypatch.setattr(train_bert.AdamW, "step", noting)
     assert train(tmp_path / "run", "--text", text, "--minutes", "0.02") == 0
