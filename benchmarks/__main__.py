@@ -71,28 +71,36 @@ def measured(module, *arguments, environment):
 
 def print_table(results, release):
     """Print results, and beside them what was kept of the last release; None: nothing."""
+    columns = "  last release  now / then" if release else ""
     for batch, times in results["seconds"].items():
         before = release["seconds"][batch] if release else {}
-        print(
-            f"\n{f'B = {batch}':37}    ms  ours / it" + "  last release" * bool(before)
-        )
+        print(f"\n{f'B = {batch}':37}    ms  ours / it{columns}")
         for name, seconds in times.items():
-            print(
-                f"{name:37}{1e3 * seconds:6.1f}{times['this package'] / seconds:11.2f}"
-                + (f"{before['this package'] / before[name]:14.2f}" if before else "")
-            )
+            print(f"{name:37}{1e3 * seconds:6.1f}", end="")
+            print_ratio(ours_to(times, name), ours_to(before, name))
+    print(f"\n{'':54}{columns}")
     for text, of in (
         ("peak memory / what has to be held", memory_ratio),
-        ("import beyond NumPy's, seconds", lambda r: r["import"]["this package"]),
+        (
+            "import in seconds, after that of NumPy",
+            lambda r: r["import"]["this package"],
+        ),
     ):
-        print(
-            f"\n{text:43}{of(results):11.2f}"
-            + (f"{of(release):14.2f}" if release else ""),
-            end="",
-        )
+        print(f"{text:43}", end="")
+        print_ratio(of(results), of(release) if release else None)
     held = results["memory"]["needed"]
     parts = ", ".join(f"{what} {size / 1e6:.0f}" for what, size in held.items())
-    print(f"\n{results['memory']['taken'] / 1e6:.0f} MB, B = {max(BATCHES)}: {parts}")
+    print(f"{results['memory']['taken'] / 1e6:.0f} MB, B = {max(BATCHES)}: {parts}")
+
+
+def print_ratio(now, then):
+    """End a line with a ratio, that of the last release if there is one, and their ratio."""
+    print(f"{now:11.2f}" + (f"{then:14.2f}{now / then:12.2f}" if then else ""))
+
+
+def ours_to(times, name):
+    """Return the package's time in units of a contender's; None if it was not there."""
+    return times["this package"] / times[name] if name in times else None
 
 
 def memory_ratio(results):

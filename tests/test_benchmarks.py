@@ -101,12 +101,12 @@ def test_the_table_has_the_ratios_and_those_of_the_release(results, capsys):
     release["memory"]["taken"] = 15_000_000
     bench.print_table(results, release)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["another", "40.0", "0.75", "0.50"] in lines
-    assert any(line[-2:] == ["1.20", "1.50"] for line in lines)
-    bench.print_table(results, None)
-    assert "another                                40.0       0.75\n" in (
-        capsys.readouterr().out
-    )
+    assert ["another", "40.0", "0.75", "0.50", "1.50"] in lines
+    assert any(line[-3:] == ["1.20", "1.50", "0.80"] for line in lines)
+    del release["seconds"]["8"]["another"]
+    for earlier in (release, None):
+        bench.print_table(results, earlier)
+        assert f"{'another':37}  40.0       0.75\n" in capsys.readouterr().out
 
 
 def test_the_release_has_every_measurement():
