@@ -13,7 +13,7 @@ from benchmarks.work import MASKED
 
 BATCHES = (8, 32)
 THREADS = 2
-STEPS = 30  # of each contender
+STEPS = 100  # of each contender
 IMPORTS = 15
 RESULTS = Path(__file__).with_name("results.json")  # of the last release
 CHOICE = "OPENBLAS_CORETYPE"  # by which OpenBLAS is told what to use, if it is set
