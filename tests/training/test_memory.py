@@ -39,5 +39,5 @@ def pages_asked_for(call):
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="works with glibc alone")
 def test_arrays_get_the_memory_of_those_before_them():
-    assert pages_asked_for("keep_freed_memory()") < 1000
-    assert pages_asked_for("") > 10_000
+    kept = pages_asked_for("keep_freed_memory()")
+    assert 10 * kept < pages_asked_for("")  # whatever the size of a page
