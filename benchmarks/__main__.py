@@ -16,7 +16,7 @@ THREADS = 2
 STEPS = 100  # of each contender
 IMPORTS = 15
 RESULTS = Path(__file__).with_name("results.json")  # of the last release
-CHOICE = "OPENBLAS_CORETYPE"  # by which OpenBLAS is told what to use, if it is set
+OVERRIDE = "OPENBLAS_CORETYPE"  # tells OpenBLAS which kernels to use, where it is set
 
 
 def main():
@@ -42,10 +42,10 @@ def main():
 
 
 def environments(environment):
-    """Yield the environment, and again as it is where OpenBLAS may choose its own kernels."""
+    """Yield the environment, and once more without what keeps OpenBLAS from its own choice."""
     yield environment
-    if CHOICE in environment:
-        yield {name: value for name, value in environment.items() if name != CHOICE}
+    if OVERRIDE in environment:
+        yield {name: value for name, value in environment.items() if name != OVERRIDE}
 
 
 def measure(environment):

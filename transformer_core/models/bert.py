@@ -202,7 +202,7 @@ class Bert(Layer):
             dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
         else:
             dh, grads["readout"] = self.readout.backward(dlogits, cache.readout)
-        del dlogits  # makes room, if the caller has let go of it, too
+        del dlogits  # makes room, unless the caller keeps it
         if cache.masked is not None:
             dh = embedding_backward(dh, cache.masked)
             dh = dh.reshape(*cache.input.tokens.ids.shape, -1)
@@ -248,6 +248,7 @@ class Bert(Layer):
         del logits  # they, the probabilities and the gradient are the largest arrays
         dlogits = [cross_entropy_backward(1, loss_cache)]
         del loss_cache
+        # Popped, the gradient of the logits belongs to backward, which lets go of it in time.
         _, grads = self.backward(dlogits.pop(), cache)
         return loss, grads
 
