@@ -19,5 +19,5 @@ def keep_freed_memory():
     except (AttributeError, OSError, TypeError):  # another C library
         return
     mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD)
-    mallopt(M_TRIM_THRESHOLD, -1)  # never
-    mallopt(M_TOP_PAD, TWO_HEAPS)  # an empty heap stays if less would be left than this
+    mallopt(M_TRIM_THRESHOLD, -1)  # the end of the first thread's heap stays
+    mallopt(M_TOP_PAD, TWO_HEAPS)  # and every heap of the other threads, though empty
