@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_array
-from transformer_core.names import check_fit
+from transformer_core.foundation.checks import check_array
+from transformer_core.foundation.names import check_fit
 
 
 def central_difference(f, x, h=1e-5, at=None):

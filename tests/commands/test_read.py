@@ -10,8 +10,8 @@ from texts import ROOT
 
 from transformer_core.__main__ import main
 from transformer_core.commands import read, train_dates
-from transformer_core.data import DateRules
-from transformer_core.date_reader import DateReader
+from transformer_core.tasks.dates import DateRules
+from transformer_core.tasks.dates.reader import DateReader
 
 
 @pytest.fixture(scope="module")

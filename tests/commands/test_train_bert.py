@@ -8,8 +8,8 @@ import pytest
 
 from transformer_core.__main__ import main
 from transformer_core.commands import train_bert
-from transformer_core.data.masking import mask
-from transformer_core.mini_bert import measure
+from transformer_core.tasks.bert.masking import mask
+from transformer_core.tasks.bert.mini_bert import measure
 from transformer_core.training import Run
 from transformer_core.training.run import read_arrays
 

@@ -5,9 +5,9 @@ import pytest
 
 from transformer_core.__main__ import main
 from transformer_core.commands import train_dates
-from transformer_core.data import Dates
-from transformer_core.date_reader import DateReader
 from transformer_core.optim import Adam
+from transformer_core.tasks.dates import Dates
+from transformer_core.tasks.dates.reader import DateReader
 from transformer_core.training import Run
 
 OPTIONS = {"--out", "--steps", "--learning-rate", "--seed", "--resume"}

@@ -13,8 +13,8 @@ from texts import ROOT
 
 from transformer_core.__main__ import main
 from transformer_core.commands import train_encoder
-from transformer_core.data import Reconstruction
 from transformer_core.models import Encoder
+from transformer_core.tasks.reconstruction import Reconstruction
 from transformer_core.training import Run
 
 OPTIONS = ["--out", "--norm", "--epochs", "--learning-rate", "--seed", "--resume"]

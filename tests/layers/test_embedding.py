@@ -3,6 +3,7 @@ import pytest
 from cases import IDS
 from witnesses import normal, randomise
 
+from transformer_core.foundation.names import join
 from transformer_core.layers import (
     Embedding,
     EncoderLayer,
@@ -10,7 +11,6 @@ from transformer_core.layers import (
     TiedReadout,
 )
 from transformer_core.layers.layer import Layer
-from transformer_core.names import join
 
 
 class LanguageModel(Layer):

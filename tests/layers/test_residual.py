@@ -5,7 +5,6 @@ from cases import LAYERS
 from hypothesis import given
 from witnesses import assert_exact, generators, randomise, sizes, symbols
 
-from transformer_core.data.sentence import EMBEDDING
 from transformer_core.layers import (
     FeedForward,
     LayerNorm,
@@ -14,6 +13,7 @@ from transformer_core.layers import (
     Residual,
 )
 from transformer_core.ops import layer_norm, layer_norm_backward
+from transformer_core.sentence import EMBEDDING
 
 
 def draw(rng, batch, length, width, norm):

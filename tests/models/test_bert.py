@@ -15,9 +15,9 @@ from witnesses import (
     symbols,
 )
 
+from transformer_core.foundation.names import sizes as count
 from transformer_core.layers import Linear
 from transformer_core.models import Bert
-from transformer_core.names import sizes as count
 from transformer_core.ops import (
     cross_entropy,
     cross_entropy_backward,

@@ -853,7 +853,7 @@ CATALOGUE = [
     Mutant(
         "blocks-remainder-lost",
         AROUND,
-        "blocks.py",
+        "foundation/chunks.py",
         {"range(0, len(array), rows)": "range(0, len(array) - rows + 1, rows)"},
         "what does not fill a block is left out of the step",
     ),
@@ -891,7 +891,7 @@ CATALOGUE = [
     Mutant(
         "masking-a-tenth-of-the-rest",
         AROUND,
-        "data/masking.py",
+        "tasks/bert/masking.py",
         {
             "replaced = masked & (fate >= 0.9)": (
                 "replaced = masked & (inputs != MASK) & (rng.random(ids.shape) < 0.1)"
@@ -902,7 +902,7 @@ CATALOGUE = [
     Mutant(
         "masking-special-tokens",
         AROUND,
-        "data/masking.py",
+        "tasks/bert/masking.py",
         {"candidates = ids >= specials": "candidates = ids >= 0"},
         "the model is to restore padding and separators",
     ),

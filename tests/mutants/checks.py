@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core import ops
+from transformer_core.foundation.names import check_fit
 from transformer_core.gradient_check import (
     central_difference,
     complex_step,
     gradient_error,
 )
 from transformer_core.models import Bert, Encoder, EncoderDecoder
-from transformer_core.names import check_fit
 
 V, T, S, D, H, F = 7, 5, 4, 6, 2, 8
 

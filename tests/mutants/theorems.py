@@ -5,8 +5,6 @@ from itertools import product
 import numpy as np
 
 from transformer_core import ops
-from transformer_core.data.masking import mask
-from transformer_core.data.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.layers import (
     Embedding,
     LayerNorm,
@@ -16,6 +14,8 @@ from transformer_core.layers import (
 )
 from transformer_core.models import Encoder, EncoderDecoder
 from transformer_core.optim import SGD, AdamW, clip_by_global_norm, warmup_stable_decay
+from transformer_core.tasks.bert.masking import mask
+from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.training import combine
 
 FLOAT = {"dtype": np.float64}

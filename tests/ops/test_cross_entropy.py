@@ -5,7 +5,6 @@ from cases import OPS
 from hypothesis import given, strategies
 from witnesses import assert_exact, generators, sizes, symbols
 
-from transformer_core.data.sentence import KEY, QUERY
 from transformer_core.ops import (
     cross_entropy,
     cross_entropy_backward,
@@ -15,6 +14,7 @@ from transformer_core.ops import (
     softmax_backward,
 )
 from transformer_core.ops.cross_entropy import CrossEntropyCache
+from transformer_core.sentence import KEY, QUERY
 
 settings = pytest.mark.parametrize(
     "name", ["cross_entropy", "cross_entropy, weights"], ids=["plain", "weights"]

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from witnesses import assert_exact, generators, sizes, symbols
 
-from transformer_core.data.sentence import EMBEDDING
 from transformer_core.ops import (
     embedding,
     embedding_backward,
@@ -13,6 +12,7 @@ from transformer_core.ops import (
     tied_readout_backward,
 )
 from transformer_core.ops.embedding import add_rows
+from transformer_core.sentence import EMBEDDING
 
 
 def look_up_and_read_out(table, scale, bias):

@@ -5,9 +5,9 @@ from cases import OPS
 from hypothesis import given
 from witnesses import assert_exact, generators, is_zero, sizes, symbols
 
-from transformer_core.data.sentence import EMBEDDING
 from transformer_core.ops import layer_norm, layer_norm_backward
 from transformer_core.ops.layer_norm import mean_of_product
+from transformer_core.sentence import EMBEDDING
 
 
 @pytest.mark.equation("eq:layer-norm-backward")

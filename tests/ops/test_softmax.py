@@ -4,9 +4,9 @@ from cases import MASKS, OPS
 from hypothesis import given
 from witnesses import assert_exact, broadcastable, generators, sizes, symbols
 
-from transformer_core.data.sentence import KEY, QUERY
 from transformer_core.ops import softmax, softmax_backward
 from transformer_core.ops.softmax import SoftmaxCache
+from transformer_core.sentence import KEY, QUERY
 
 
 @pytest.mark.equation("eq:softmax-backward")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from transformer_core.blocks import BLOCK
+from transformer_core.foundation.chunks import BLOCK
 from transformer_core.optim import Adam, clip_by_global_norm
 from transformer_core.optim.optimizer import Optimizer
 

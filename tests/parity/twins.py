@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from transformer_core import layers, models
-from transformer_core.names import join
+from transformer_core.foundation.names import join
 from transformer_core.ops import sinusoidal_positions
 
 torch = pytest.importorskip("torch")

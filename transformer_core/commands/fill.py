@@ -1,7 +1,7 @@
 """``fill``: masked words of a sentence, restored by a model that ``train bert`` has trained."""
 
 from transformer_core.commands.train_bert import load_bert
-from transformer_core.mini_bert import fill
+from transformer_core.tasks.bert.mini_bert import fill
 from transformer_core.training import Run
 
 

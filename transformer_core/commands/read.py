@@ -7,7 +7,7 @@ from threading import Thread
 
 from transformer_core.commands.runs import load_settings
 from transformer_core.commands.train_dates import date_reader
-from transformer_core.data.dates import FIRST, LAST
+from transformer_core.tasks.dates.data import FIRST, LAST
 from transformer_core.training import Run
 
 TOGETHER = 256

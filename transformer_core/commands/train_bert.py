@@ -2,20 +2,24 @@
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int
 from transformer_core.commands.runs import (
     Deadline,
     add_options,
     load_settings,
     train_on_disk,
 )
-from transformer_core.data.counts import Trigrams, frequencies
-from transformer_core.data.documentation import documentation
-from transformer_core.data.documents import read_documents, split
-from transformer_core.data.masking import mask, masked_batches, pack
-from transformer_core.data.wordpiece import encode, load_wordpiece, train_wordpiece
-from transformer_core.mini_bert import SIZES, measure, mini_bert
+from transformer_core.foundation.checks import check_positive_int
 from transformer_core.optim import AdamW, warmup_stable_decay
+from transformer_core.tasks.bert.counts import Trigrams, frequencies
+from transformer_core.tasks.bert.documentation import documentation
+from transformer_core.tasks.bert.documents import read_documents, split
+from transformer_core.tasks.bert.masking import mask, masked_batches, pack
+from transformer_core.tasks.bert.mini_bert import SIZES, measure, mini_bert
+from transformer_core.tasks.bert.wordpiece import (
+    encode,
+    load_wordpiece,
+    train_wordpiece,
+)
 from transformer_core.training import Run
 from transformer_core.training.data_parallel import DataParallel
 from transformer_core.training.run import read_arrays

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int
 from transformer_core.commands.runs import add_options, load_settings, train_on_disk
-from transformer_core.data import Characters, DateRules, Dates, split_days
-from transformer_core.date_reader import DateReader
+from transformer_core.foundation.checks import check_positive_int
 from transformer_core.models import EncoderDecoder
 from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.tasks.dates import Characters, DateRules, Dates, split_days
+from transformer_core.tasks.dates.reader import DateReader
 from transformer_core.training import DataParallel, Run
 
 CHECKPOINT_EVERY = 250

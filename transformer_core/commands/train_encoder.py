@@ -4,12 +4,12 @@ from itertools import repeat
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int
 from transformer_core.commands.runs import add_options, load_settings, train_on_disk
-from transformer_core.data import Reconstruction, predict_zero
+from transformer_core.foundation.checks import check_positive_int
 from transformer_core.models import Encoder
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.tasks.reconstruction import Reconstruction, predict_zero
 from transformer_core.training import Run
 
 CHECKPOINT_EVERY = 50

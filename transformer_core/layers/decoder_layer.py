@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transformer_core.foundation.names import join
 from transformer_core.layers.feed_forward import FeedForward
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.multi_head_attention import (
@@ -11,7 +12,6 @@ from transformer_core.layers.multi_head_attention import (
     MultiHeadSelfAttention,
 )
 from transformer_core.layers.residual import Residual, ResidualCache
-from transformer_core.names import join
 
 
 class DecoderLayerCache(NamedTuple):

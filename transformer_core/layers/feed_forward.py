@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
-from transformer_core.names import join
 from transformer_core.ops.gelu import (
     gelu,
     gelu_backward,

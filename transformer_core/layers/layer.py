@@ -1,6 +1,6 @@
 """What all layers and models made of other layers share."""
 
-from transformer_core.names import join
+from transformer_core.foundation.names import join
 
 
 class Layer:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int
+from transformer_core.foundation.checks import check_positive_int
 from transformer_core.ops.layer_norm import layer_norm, layer_norm_backward
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import check_positive_int, check_shape
 from transformer_core.ops.embedding import embedding, embedding_backward
 
 

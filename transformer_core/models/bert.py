@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_ids, check_shape
+from transformer_core.foundation.checks import check_ids, check_shape
+from transformer_core.foundation.names import join
 from transformer_core.layers.embedding import Embedding, TiedReadout
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
 from transformer_core.layers.positions import LearnedPositions
 from transformer_core.models.encoder import Encoder, EncoderCache
-from transformer_core.names import join
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
 from transformer_core.ops.dropout import (
     DropoutCache,

@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from transformer_core.checks import check_ids, check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_ids,
+    check_positive_int,
+    check_shape,
+)
 from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.models.encoder_decoder import DecodingState
 from transformer_core.ops.masks import padding_keep

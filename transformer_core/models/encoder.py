@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.names import join
 from transformer_core.layers.encoder_layer import EncoderLayer, EncoderLayerCache
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
-from transformer_core.names import join
 from transformer_core.ops.layer_norm import LayerNormCache
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.mean_squared_error import (

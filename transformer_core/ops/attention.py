@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_shape
+from transformer_core.foundation.checks import check_shape
 from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.softmax import SoftmaxCache, softmax, softmax_backward
 

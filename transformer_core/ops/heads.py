@@ -3,7 +3,7 @@
 Each of the two is the other's backward pass: both only rearrange.
 """
 
-from transformer_core.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import check_positive_int, check_shape
 
 
 def split_heads(x, heads):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.checks import check_shape
+from transformer_core.foundation.checks import check_shape
 
 
 class LinearCache(NamedTuple):

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from transformer_core.blocks import blocks
-from transformer_core.checks import check_array
-from transformer_core.names import summary
+from transformer_core.foundation.checks import check_array
+from transformer_core.foundation.chunks import blocks
+from transformer_core.foundation.names import summary
 
 
 def clip_by_global_norm(grads, max_norm):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from transformer_core.blocks import blocks
-from transformer_core.names import check_fit, join
+from transformer_core.foundation.chunks import blocks
+from transformer_core.foundation.names import check_fit, join
 from transformer_core.optim.clipping import clipping_factor, global_norm
 
 

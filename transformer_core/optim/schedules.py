@@ -1,6 +1,6 @@
 """How the learning rate changes from step to step."""
 
-from transformer_core.checks import check_positive_int
+from transformer_core.foundation.checks import check_positive_int
 
 
 def warmup_stable_decay(step, steps, peak, warmup=0, decay=0):

@@ -1,7 +1,7 @@
 """Gradient accumulation: one batch, worked on in parts."""
 
-from transformer_core.blocks import blocks
-from transformer_core.names import check_fit
+from transformer_core.foundation.chunks import blocks
+from transformer_core.foundation.names import check_fit
 
 
 def combine(parts, in_place=False, map=map):

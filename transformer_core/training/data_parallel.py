@@ -5,7 +5,7 @@ from contextvars import copy_context
 
 import numpy as np
 
-from transformer_core.checks import check_array, check_positive_int
+from transformer_core.foundation.checks import check_array, check_positive_int
 from transformer_core.training.accumulation import combine
 from transformer_core.training.memory import keep_freed_memory
 

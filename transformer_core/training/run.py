@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_core.names import check_fit
+from transformer_core.foundation.names import check_fit
 
 
 class Run:

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from transformer_core.foundation.chunks import BLOCK, blocks
+
+SHAPES = [
+    (3, BLOCK - 1),
+    (2 * BLOCK + 1,),
+    (1, 2 * BLOCK),
+    (300, 50, 40),
+    (7,),
+    (),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_blocks_cover_every_entry_once(shape):
+    array = np.zeros(shape)
+    names, parts = blocks({"a": array})
+    assert names == ["a"] * len(parts)
+    for part in parts:
+        part += 1
+        assert np.shares_memory(part, array)
+    assert (array == 1).all()
+
+
+def test_blocks_are_small_but_for_rows_that_are_not():
+    _, parts = blocks({"a": np.zeros((300, 50, 40)), "b": np.zeros((3, 2 * BLOCK))})
+    assert {part.size <= BLOCK for part in parts if part.ndim == 3} == {True}
+    assert [part.shape for part in parts if part.ndim == 2] == [(1, 2 * BLOCK)] * 3
+
+
+def test_all_groups_are_cut_in_the_same_places(rng):
+    table = rng.normal(size=(40, BLOCK // 10))
+    left = {"table": table, "bias": np.ones(3)}
+    right = {"bias": np.full(3, 2.0), "table": 2 * np.asfortranarray(table)}
+    names, left_parts, right_parts = blocks(left, right)
+    assert names == ["table"] * 4 + ["bias"]
+    for one, other in zip(left_parts, right_parts, strict=True):
+        assert np.array_equal(2 * one, other)
+
+
+def test_nothing_makes_no_blocks():
+    assert blocks({}) == ([], [])

@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from witnesses import generators
+
+from transformer_core.tasks.bert.masking import mask, masked_batches, pack
+from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
+
+V = 50
+SPECIALS = len(SPECIAL_TOKENS)
+
+
+def blocks(rng, count=20, length=16):
+    documents = [
+        rng.integers(SPECIALS, V, rng.integers(1, 30)).tolist()
+        for _ in range(count * length // 8)
+    ]
+    return pack(documents, length)[:count]
+
+
+# Packing
+
+
+def test_documents_are_packed_in_order():
+    packed = pack([[10, 11, 12], [13], [14, 15, 16, 17], [18]], 5)
+    assert packed.tolist() == [
+        [CLS, 10, 11, 12, SEP],
+        [CLS, SEP, 13, SEP, SEP],
+        [CLS, 14, 15, 16, SEP],
+        [CLS, 17, SEP, 18, SEP],
+    ]
+
+
+def test_what_does_not_fill_a_block_is_dropped():
+    assert pack([[10, 11, 12, 13]], 5).tolist() == [[CLS, 10, 11, 12, SEP]]
+    assert pack([[10, 11, 12]], 5).tolist() == [[CLS, 10, 11, 12, SEP]]
+
+
+# Masking
+
+
+@given(generators, st.integers(1, 5), st.integers(1, 9), st.floats(0.01, 1))
+def test_only_tokens_that_are_not_special_are_drawn_at_least_one(rng, B, T, share):
+    ids = rng.integers(0, V, (B, T))
+    ids[0, 0] = SPECIALS
+    before = ids.copy()
+    inputs, masked = mask(ids, V, rng, share)
+    assert (ids == before).all()
+    assert inputs.shape == masked.shape == ids.shape
+    assert masked.dtype == bool and inputs.dtype == ids.dtype
+    assert masked.any()
+    assert (ids[masked] >= SPECIALS).all()
+    assert (inputs[~masked] == ids[~masked]).all()
+    replaced = inputs[masked & (inputs != MASK)]
+    assert ((SPECIALS <= replaced) & (replaced < V)).all()
+
+
+def test_fifteen_of_a_hundred_are_drawn_and_eighty_ten_ten_is_their_fate(rng):
+    ids = rng.integers(SPECIALS, V, (400, 500))
+    inputs, masked = mask(ids, V, rng)
+    assert np.isclose(masked.mean(), 0.15, atol=0.003)
+    hidden = (inputs == MASK)[masked].mean()
+    same = (inputs == ids)[masked].mean()
+    assert np.isclose(hidden, 0.8, atol=0.01)
+    assert np.isclose(same, 0.1 + 0.1 / (V - SPECIALS), atol=0.007)
+    # Every token takes the place of another equally often.
+    taken = inputs[masked & (inputs != MASK) & (inputs != ids)]
+    counts = np.bincount(taken, minlength=V)[SPECIALS:]
+    assert counts.std() < 3 * np.sqrt(counts.mean() / 2)
+
+
+def test_another_draw_masks_other_tokens_and_the_same_generator_the_same():
+    ids = blocks(np.random.default_rng(1))
+    rng = np.random.default_rng(2)
+    first, again = mask(ids, V, rng), mask(ids, V, rng)
+    assert not np.array_equal(first[1], again[1])
+    same = mask(ids, V, np.random.default_rng(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, same, strict=True))
+
+
+def test_all_tokens_can_be_masked(rng):
+    ids = blocks(rng)
+    _, masked = mask(ids, V, rng, share=1)
+    assert np.array_equal(masked, ids >= SPECIALS)
+
+
+# Batches
+
+
+def take(batches, count):
+    return [next(batches) for _ in range(count)]
+
+
+def test_a_pass_brings_every_block_once_in_another_order_each_time(rng):
+    packed = blocks(rng)
+    targets = [ids for _, ids, _ in take(masked_batches(packed, 5, V, seed=3), 8)]
+    first, second = np.concatenate(targets[:4]), np.concatenate(targets[4:])
+    assert not np.array_equal(first, second)
+    for one in (first, second):
+        assert sorted(one.tolist()) == sorted(packed.tolist())
+
+
+def test_what_is_masked_is_drawn_anew_in_every_pass(rng):
+    packed = blocks(rng, count=1)
+    batches = take(masked_batches(packed, 1, V, seed=3), 6)
+    assert len({masked.tobytes() for _, _, masked in batches}) > 1
+
+
+def test_the_batches_of_a_step_depend_on_the_seed_and_the_step_alone(rng):
+    packed = blocks(rng)
+    whole = take(masked_batches(packed, 3, V, seed=3), 20)
+    late = take(masked_batches(packed, 3, V, seed=3, first=12), 9)
+    other = take(masked_batches(packed, 3, V, seed=4), 20)
+    for one, another in zip(whole[11:], late, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(one, another, strict=True))
+    assert any(
+        not np.array_equal(a[1], b[1]) for a, b in zip(whole, other, strict=True)
+    )
+
+
+IDS = np.array([[CLS, 7, 8, SEP]])
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda rng: mask(IDS[:, [0, 3]], V, rng),
+            "ids: expected a token to mask, got only special tokens",
+        ),
+        (lambda rng: mask(IDS, 8, rng), "ids: expected ids from 0 to 7, got 8"),
+        (lambda rng: mask(IDS[0], V, rng), r"ids: expected shape \(B, T\), got \(4,\)"),
+        (lambda rng: mask(IDS[:0], V, rng), "ids: expected at least one element"),
+        (lambda rng: mask(IDS / 2, V, rng), "ids: expected whole numbers, got float64"),
+        (lambda rng: mask(IDS, V, rng, 0), "share: expected a .* above 0, .* got 0"),
+        (lambda rng: mask(IDS, V, rng, 1.1), "share: expected a .* to 1, got 1.1"),
+        (lambda rng: pack([[7, 8]], 5), "expected at least 3 tokens, got 2"),
+        (lambda rng: pack([], 5), "expected at least 3 tokens, got 0"),
+        (lambda rng: pack([[7, 8]], 2), "length: expected at least 3, got 2"),
+        (
+            lambda rng: next(masked_batches(IDS, 2, V, 0)),
+            "size: expected at most the 1 blocks, got 2",
+        ),
+        (
+            lambda rng: next(masked_batches(IDS, 0, V, 0)),
+            "size: expected a whole number of at least 1, got 0",
+        ),
+    ],
+)
+def test_bad_input_is_named(rng, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(rng)

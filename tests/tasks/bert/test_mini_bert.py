@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+
+from transformer_core.ops import cross_entropy
+from transformer_core.tasks.bert.masking import mask
+from transformer_core.tasks.bert.mini_bert import fill, measure, mini_bert, rotation
+from transformer_core.tasks.bert.wordpiece import (
+    CLS,
+    MASK,
+    SEP,
+    encode,
+    train_wordpiece,
+)
+
+SMALL = {"length": 12, "layers": 1, "width": 8, "heads": 2, "hidden_width": 16}
+TEXTS = ["cats chase mice and mice eat cheese", "the cat chases a mouse"] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_wordpiece(TEXTS, 40)
+
+
+@pytest.fixture
+def bert(rng):
+    model = mini_bert(rng.dirichlet(np.ones(40)), rng, **SMALL)
+    for array in model.parameters().values():
+        array += rng.normal(0, 0.3, array.shape).astype(array.dtype)
+    return model
+
+
+def test_the_whole_model_has_the_number_of_parameters_that_the_book_counts(rng):
+    sizes = {
+        name: array.size
+        for name, array in mini_bert(np.full(8192, 1 / 8192), rng).parameters().items()
+    }
+    assert sizes["tokens.table"] == 8192 * 192
+    assert "readout.weight" not in sizes
+    assert sum(sizes.values()) == 2_926_400
+
+
+def test_it_starts_with_the_frequencies(rng):
+    """Hidden states are small against the bias, so the first answers are the frequencies."""
+    shares = np.append(np.zeros(5), rng.dirichlet(np.full(35, 0.3)))
+    model = mini_bert(shares, rng, **SMALL)
+    ids = rng.integers(5, 40, (3, 12))
+    logits, _ = model.forward(ids, ids > 0)
+    p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    assert np.allclose(p.mean(axis=0), shares, atol=0.03)
+    assert np.isfinite(model.readout.bias).all()
+
+
+def test_positions_start_orthogonal_and_of_the_size_of_the_embeddings(rng):
+    model = mini_bert(np.ones(4000), rng)
+    positions, tokens = model.positions.table, model.tokens.table
+    size = (tokens**2).sum(axis=1).mean()
+    assert np.allclose(positions @ positions.T, size * np.eye(64), atol=0.02 * size)
+
+
+@pytest.mark.parametrize("shift", [-3, -1, 1, 2])
+def test_a_rotation_shifts_positions(shift):
+    frequencies = np.array([0.3, 1.1, 2.9])
+    angles = np.outer(np.arange(-3, 9), frequencies)
+    positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(12, 6)
+    rows = np.arange(3, 9)
+    shifted = positions[rows] @ rotation(shift * frequencies)
+    assert np.allclose(shifted, positions[rows + shift], atol=1e-14)
+
+
+def test_heads_start_with_their_eyes_on_a_neighbour(rng):
+    model = mini_bert(np.ones(4000), rng)
+    ids = rng.permutation(4000)[: 8 * 64].reshape(8, 64)
+    _, cache = model.forward(ids, ids > 0)
+    weights = cache.encoder.layers[0].attention.branch.attention.weights.mean(axis=0)
+    for head, shift in enumerate((-1, 1, -2, 2)):
+        assert np.diagonal(weights[head], shift).mean() > 0.4
+
+
+def test_any_number_of_heads_has_neighbours_to_look_at(rng):
+    for heads in (1, 3):
+        model = mini_bert(np.ones(40), rng, **SMALL | {"width": 6, "heads": heads})
+        assert model.parameters().keys()
+
+
+@pytest.mark.parametrize("together", [1, 2, 16])
+def test_the_measure_is_that_of_all_masked_tokens_together(rng, bert, together):
+    ids = rng.integers(5, 40, (5, 12))
+    inputs, masked = mask(ids, 40, rng, share=0.3)
+    masked[2] = False
+    logits, _ = bert.forward(inputs, masked)
+    loss, _ = cross_entropy(logits, ids[masked])
+    right = (logits.argmax(axis=-1) == ids[masked]).mean()
+    measured = measure(bert, inputs, ids, masked, together)
+    assert measured == pytest.approx((loss, right), rel=1e-5)
+
+
+def test_fill_gives_the_most_probable_pieces_of_each_mask(bert, tokenizer):
+    sentence = "Cats [MASK] mice and [MASK] cheese"
+    answers = fill(bert, tokenizer, sentence, top=40)
+    (ids,) = encode(tokenizer, [sentence])
+    ids = np.array([[CLS, *ids, SEP]])
+    logits, _ = bert.forward(ids)
+    assert len(answers) == 2
+    for answer, row in zip(answers, logits[ids == MASK], strict=True):
+        words, probabilities = zip(*answer, strict=True)
+        assert list(probabilities) == sorted(probabilities, reverse=True)
+        assert sum(probabilities) == pytest.approx(1, abs=1e-5)
+        assert words[0] == tokenizer.id_to_token(int(row.argmax()))
+        assert set(words) == set(tokenizer.get_vocab())
+    assert fill(bert, tokenizer, sentence, top=3) == [answer[:3] for answer in answers]
+
+
+def test_the_longest_sentence_fits(bert, tokenizer):
+    assert len(fill(bert, tokenizer, " ".join(["[MASK]"] * 10))) == 10
+
+
+@pytest.mark.parametrize(
+    "sentence, top, message",
+    [
+        ("Cats chase mice", 5, r"expected a \[MASK\], got 'Cats chase mice'"),
+        ("", 5, r"expected a \[MASK\], got ''"),
+        ("[MASK] " * 11, 5, "expected at most 10 pieces of words, got 11"),
+        ("[MASK]", 0, "top: expected a whole number of at least 1, got 0"),
+    ],
+)
+def test_what_cannot_be_filled_is_named(bert, tokenizer, sentence, top, message):
+    with pytest.raises(ValueError, match=message):
+        fill(bert, tokenizer, sentence, top)

@@ -1,0 +1,1 @@
+"""What the models of the book are trained on, how, and what becomes of them."""

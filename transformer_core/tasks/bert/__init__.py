@@ -1,0 +1,1 @@
+"""Masked language modelling: a Mini-BERT, trained on the documentation that is installed."""

@@ -1,0 +1,83 @@
+"""What counting words achieves: the baselines of masked language modelling."""
+
+import numpy as np
+
+from transformer_core.foundation.checks import check_ids, check_shape
+from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+
+
+def frequencies(blocks, vocabulary):
+    """Return each token's share of the tokens that may be masked, (V,); 0 for special tokens."""
+    check_ids("blocks", blocks, vocabulary)
+    counts = np.bincount(blocks.ravel(), minlength=vocabulary).astype(np.float64)
+    counts[: len(SPECIAL_TOKENS)] = 0
+    if not counts.any():
+        raise ValueError("blocks: expected tokens, got only special tokens")
+    return counts / counts.sum()
+
+
+def entropy(shares):
+    r"""Return the entropy :math:`-\sum_v f_v \ln f_v` of shares f, in nats (eq:entropy)."""
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum())
+
+
+class Trigrams:
+    """Guesses a token from its two neighbours, by counting.
+
+    The guess is the token that stood most often between the two neighbours in training. Where
+    they never stood around a token, or one is hidden: the token that most often followed the
+    left neighbour; else the one that most often preceded the right one; else the most frequent.
+
+    Parameters
+    ----------
+    blocks : ndarray of int (N, T)
+    vocabulary : int
+        V.
+    """
+
+    def __init__(self, blocks, vocabulary):
+        check_shape("blocks", blocks, "N", "T")
+        check_ids("blocks", blocks, vocabulary)
+        left, middle, right = (
+            part.ravel().astype(np.int64)
+            for part in (blocks[:, :-2], blocks[:, 1:-1], blocks[:, 2:])
+        )
+        counted = middle >= len(SPECIAL_TOKENS)
+        left, middle, right = left[counted], middle[counted], right[counted]
+        self.vocabulary = vocabulary
+        self.between = most_frequent(left * vocabulary + right, middle, vocabulary)
+        self.after = most_frequent(left, middle, vocabulary)
+        self.before = most_frequent(right, middle, vocabulary)
+        self.top = frequencies(blocks, vocabulary).argmax()
+
+    def predict(self, inputs, masked):
+        """Return a guess for each masked token, in the order of ``inputs[masked]``."""
+        check_shape("masked", masked, *inputs.shape)
+        rows, columns = np.nonzero(masked)
+        left = inputs[rows, columns - 1].astype(np.int64)
+        right = inputs[rows, columns + 1].astype(np.int64)
+        guesses = np.full(len(rows), self.top)
+        for table, keys in (
+            (self.before, np.where(right == MASK, -1, right)),
+            (self.after, np.where(left == MASK, -1, left)),
+            (self.between, left * self.vocabulary + right),
+        ):
+            found = look_up(table, keys)
+            guesses = np.where(found < 0, guesses, found)
+        return guesses
+
+
+def most_frequent(keys, tokens, vocabulary):
+    """Return the different keys, sorted, and the most frequent token of each."""
+    pairs, counts = np.unique(keys * vocabulary + tokens, return_counts=True)
+    order = np.lexsort((-counts, pairs // vocabulary))  # the most frequent first
+    keys, first = np.unique(pairs[order] // vocabulary, return_index=True)
+    return keys, pairs[order][first] % vocabulary
+
+
+def look_up(table, keys):
+    """Return the token of each key, -1 where there is none."""
+    known, tokens = table
+    places = np.searchsorted(known, keys).clip(max=len(known) - 1)
+    return np.where(known[places] == keys, tokens[places], -1)

@@ -1,0 +1,131 @@
+"""Masked language modelling: blocks of tokens, some of them to be restored."""
+
+from itertools import chain, count
+
+import numpy as np
+
+from transformer_core.foundation.checks import (
+    check_ids,
+    check_positive_int,
+    check_shape,
+)
+from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
+
+
+def pack(documents, length):
+    """Cut documents, in their order, into blocks without padding.
+
+    [SEP] stands between two documents. A block is [CLS], T - 2 tokens, [SEP]; a document may go
+    on in the next block. What is left in the end, less than a block, is dropped.
+
+    Parameters
+    ----------
+    documents : list of list of int
+        The ids of each.
+    length : int
+        T, at least 3.
+
+    Returns
+    -------
+    ndarray of int32 (blocks, T)
+
+    Raises
+    ------
+    ValueError
+        If there are too few tokens for one block.
+    """
+    check_positive_int("length", length)
+    if length < 3:
+        raise ValueError(f"length: expected at least 3, got {length}")
+    tokens = list(chain.from_iterable([*ids, SEP] for ids in documents))[:-1]
+    inside = length - 2
+    blocks = len(tokens) // inside
+    if not blocks:
+        raise ValueError(
+            f"documents: expected at least {inside} tokens, got {len(tokens)}"
+        )
+    inner = np.array(tokens[: blocks * inside], np.int32).reshape(blocks, inside)
+    return np.pad(inner, ((0, 0), (1, 1)), constant_values=((0, 0), (CLS, SEP)))
+
+
+def mask(ids, vocabulary, rng, share=0.15):
+    """Draw the tokens to restore, and hide most of them (eq:masking).
+
+    Each token is drawn with probability ``share``, special tokens never. Of those drawn, 80 %
+    become [MASK], 10 % another token, drawn uniformly from those that are not special, and 10 %
+    stay. At least one is drawn.
+
+    Parameters
+    ----------
+    ids : ndarray of int (B, T)
+        Not modified.
+    vocabulary : int
+        V.
+    rng : numpy.random.Generator
+    share : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    inputs : ndarray of int (B, T)
+        What the model sees.
+    masked : ndarray of bool (B, T)
+        Where it has to say what was there.
+
+    Raises
+    ------
+    ValueError
+        If all tokens are special, an id is outside the vocabulary, or the share out of range.
+
+    Source: Devlin et al. 2019.
+    """
+    specials = len(SPECIAL_TOKENS)
+    check_shape("ids", ids, "B", "T")
+    check_ids("ids", ids, vocabulary)
+    if not 0 < share <= 1:
+        raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
+    candidates = ids >= specials
+    if not candidates.any():
+        raise ValueError("ids: expected a token to mask, got only special tokens")
+    masked = candidates & (rng.random(ids.shape) < share)
+    if not masked.any():
+        masked.flat[rng.choice(np.flatnonzero(candidates))] = True
+    fate = rng.random(ids.shape)
+    inputs = np.where(masked & (fate < 0.8), MASK, ids)
+    replaced = masked & (fate >= 0.9)
+    inputs[replaced] = rng.integers(specials, vocabulary, replaced.sum())
+    return inputs, masked
+
+
+def masked_batches(blocks, size, vocabulary, seed, first=1, share=0.15):
+    """Yield the batches of the steps ``first``, ``first`` + 1, ...: (inputs, ids, masked).
+
+    In every pass over the blocks each comes at most once, in an order drawn anew; what is masked
+    is drawn anew for every batch. A step's batch depends on the seed and the step alone.
+
+    Parameters
+    ----------
+    blocks : ndarray of int (N, T)
+    size : int
+        B, at most N.
+    vocabulary : int
+        V.
+    seed : int
+    first : int
+    share : float
+        See :func:`mask`.
+    """
+    check_positive_int("size", size)
+    if size > len(blocks):
+        raise ValueError(f"size: expected at most the {len(blocks)} blocks, got {size}")
+    steps_of_a_pass = len(blocks) // size
+    order, ordered = None, None  # of the blocks, in the pass of that number
+    for step in count(first):
+        number, place = divmod(step - 1, steps_of_a_pass)
+        if number != ordered:
+            order = np.random.default_rng([seed, 0, number]).permutation(len(blocks))
+            ordered = number
+        ids = blocks[order[place * size : (place + 1) * size]]
+        rng = np.random.default_rng([seed, 1, step])
+        inputs, masked = mask(ids, vocabulary, rng, share)
+        yield inputs, ids, masked

@@ -1,0 +1,66 @@
+"""An encoder-decoder with its characters: it reads dates."""
+
+from transformer_core.models import greedy_search
+from transformer_core.tasks.dates.characters import END, PAD, START
+from transformer_core.tasks.dates.data import normalise
+
+
+class DateReader:
+    """Reads dates as people write them, and writes them in ISO 8601.
+
+    Parameters
+    ----------
+    model : EncoderDecoder
+    source, target : Characters
+        The vocabularies of the model.
+    """
+
+    def __init__(self, model, source, target):
+        self.model, self.source, self.target = model, source, target
+
+    def read(self, texts, together=256):
+        """Return what the model writes for each text, by greedy search.
+
+        It writes something for every text, and nothing makes sure that it is a date.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Normalised first, see :func:`normalise`.
+        together : int
+            How many are read at once.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        ValueError
+            If a text is empty, too long for the model, or holds a character that the model does
+            not know; naming the text.
+        """
+        texts = [self.prepare(text) for text in texts]
+        # Texts of like length together: little padding.
+        order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
+        answers = [""] * len(texts)
+        for first in range(0, len(texts), together):
+            rows = order[first : first + together]
+            ids, lengths = self.source.encode([texts[row] for row in rows])
+            written, _ = greedy_search(
+                self.model, ids, lengths, start=START, end=END, padding=PAD
+            )
+            for row, target in zip(rows, written, strict=True):
+                answers[row] = self.target.decode(target)
+        return answers
+
+    def prepare(self, text):
+        """Return the text normalised; raise ``ValueError`` unless the model can read it."""
+        text = normalise(text)
+        self.source.check(text)
+        longest = self.model.source_length
+        if len(text) > longest:
+            raise ValueError(
+                f"{text!r}: expected at most {longest} characters, got {len(text)}"
+            )
+        return text

@@ -1,0 +1,128 @@
+"""The reconstruction task: give back each token's embedding from embedding plus position."""
+
+import numpy as np
+
+from transformer_core.foundation.checks import (
+    check_array,
+    check_positive_int,
+    check_shape,
+)
+from transformer_core.ops.positions import sinusoidal_positions
+
+
+class Reconstruction:
+    """Sequences of tokens drawn uniformly; input E[token] + P[position], target E[token].
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the embeddings, normal with mean 0.
+    vocabulary, length, width : int
+        V tokens, sequences of T, embeddings of D.
+    std : float
+        Standard deviation of the embeddings' entries.
+    dtype : NumPy dtype
+
+    Source: seeds 000 to 002.
+    """
+
+    def __init__(
+        self, rng, vocabulary=65, length=16, width=64, std=1.0, dtype=np.float32
+    ):
+        check_positive_int("vocabulary", vocabulary)
+        if not std > 0:
+            raise ValueError(f"std: expected a positive number, got {std}")
+        self.positions = sinusoidal_positions(length, width, dtype)
+        self.embedding = rng.normal(0, std, (vocabulary, width)).astype(dtype)
+
+    def sample(self, sequences, rng):
+        """Draw sequences of random tokens.
+
+        Parameters
+        ----------
+        sequences : int
+            B.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        inputs, targets : ndarray (B, T, D)
+        """
+        check_positive_int("sequences", sequences)
+        tokens = rng.integers(
+            len(self.embedding), size=(sequences, len(self.positions))
+        )
+        targets = self.embedding[tokens]
+        return targets + self.positions, targets
+
+
+def predict_zero(targets):
+    """Return the mean squared error of the answer 0 everywhere."""
+    check_array("targets", targets)
+    return float(np.mean(targets**2))
+
+
+def predict_mean(targets):
+    """Return the mean squared error of the mean target, (D,), at every position."""
+    check_shape("targets", targets, ..., "D")
+    rows = targets.reshape(-1, targets.shape[-1])
+    return float(np.mean((rows - rows.mean(axis=0)) ** 2))
+
+
+def layer_norm_floor(targets, gamma, beta):
+    r"""Return the least mean squared error that outputs of a LayerNorm can have (eq:floor).
+
+    .. math:: \frac{1}{N D} \sum_n \min_{\hat{x}} \|\gamma \odot \hat{x} + \beta - t_n\|^2
+              \quad \text{over} \quad \mathbf{1}^\top \hat{x} = 0, \; \|\hat{x}\|^2 = D
+
+    For gamma = 1 and beta = 0 this is the mean over the targets of
+    :math:`(1 - s_n)^2 + m_n^2`, with the mean m and the standard deviation s of the D entries of
+    a target (eq:floor-closed). Otherwise each minimum lies at
+    :math:`\hat{x} = (M + \lambda)^{-1} b` for the multiplier :math:`\lambda` that gives
+    :math:`\hat{x}` the length :math:`\sqrt{D}`, found by bisection.
+
+    Parameters
+    ----------
+    targets : ndarray (..., D)
+    gamma, beta : ndarray (D,)
+
+    Returns
+    -------
+    float
+        In the units of the targets squared.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together, an array is empty, or D is 1.
+    """
+    check_shape("targets", targets, ..., "D")
+    width = targets.shape[-1]
+    if width == 1:
+        raise ValueError("targets: expected a width of at least 2, got 1")
+    check_shape("gamma", gamma, width)
+    check_shape("beta", beta, width)
+    rows, counts = np.unique(
+        targets.reshape(-1, width).astype(np.float64), axis=0, return_counts=True
+    )
+    residual = rows - beta
+    # An orthonormal basis of the plane where the entries sum to 0: its first column is dropped.
+    basis = np.linalg.qr(np.column_stack([np.ones(width), np.eye(width)[:, 1:]]))[0][
+        :, 1:
+    ]
+    curvature, axes = np.linalg.eigh(basis.T @ (gamma[:, np.newaxis] ** 2 * basis))
+    b = residual * gamma @ basis @ axes
+
+    # |z|^2 = sum b^2 / (excess + shift)^2 falls as shift = lambda + curvature[0] grows from 0.
+    excess = curvature - curvature[0]
+    # A row with b[0] = 0 has two minima, one on either side of axis 0: this takes one of them.
+    b[:, 0] += 1e-30
+    low = np.zeros(len(rows))
+    high = 1 + np.linalg.norm(b, axis=1) / np.sqrt(width)
+    for _ in range(200):
+        middle = (low + high) / 2
+        too_long = ((b / (excess + middle[:, np.newaxis])) ** 2).sum(axis=1) > width
+        low, high = np.where(too_long, middle, low), np.where(too_long, high, middle)
+    x_hat = b / (excess + high[:, np.newaxis]) @ axes.T @ basis.T
+    errors = ((gamma * x_hat - residual) ** 2).mean(axis=1)
+    return float(np.average(errors, weights=counts))
