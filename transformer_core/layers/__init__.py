@@ -4,29 +4,40 @@
 has the names of ``layer.parameters()``, always all of them.
 """
 
+from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.decoder_layer import DecoderLayer
-from transformer_core.layers.embedding import Embedding, TiedReadout
+from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.encoder_layer import EncoderLayer
 from transformer_core.layers.feed_forward import FeedForward
+from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
 from transformer_core.layers.multi_head_attention import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
 )
-from transformer_core.layers.positions import LearnedPositions
+from transformer_core.layers.positions import LearnedPositions, SinusoidalPositions
 from transformer_core.layers.residual import Residual
+from transformer_core.layers.spec import FEED_FORWARDS, NORMS, LayerSpec, NormSpec
 
 __all__ = [
+    "FEED_FORWARDS",
+    "NORMS",
+    "AttentionSpec",
     "DecoderLayer",
     "Embedding",
     "EncoderLayer",
     "FeedForward",
+    "Layer",
     "LayerNorm",
+    "LayerSpec",
     "LearnedPositions",
     "Linear",
     "MultiHeadCrossAttention",
     "MultiHeadSelfAttention",
+    "NormSpec",
+    "OwnReadout",
     "Residual",
+    "SinusoidalPositions",
     "TiedReadout",
 ]

@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.foundation.names import join
-from transformer_core.layers.feed_forward import FeedForward
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.multi_head_attention import (
+    KeyValue,
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
 )
-from transformer_core.layers.residual import Residual, ResidualCache
+from transformer_core.layers.residual import ResidualCache
+from transformer_core.layers.spec import LayerSpec
 
 
 class DecoderLayerCache(NamedTuple):
@@ -27,42 +28,25 @@ class DecoderLayer(Layer):
 
     Parameters
     ----------
-    width, heads, hidden_width : int
-        D, H (a divisor of D) and F.
-    norm : {"post", "pre"}
-        Where the normalisation stands, see ``Residual``. The source is not normalised here.
+    spec : LayerSpec
+        Its normalisations stand at the target's side: the source is not normalised here.
     rng : numpy.random.Generator
-    dtype : NumPy dtype
-    dropout : float
-        Rate, on the attention weights and on the output of the three branches.
-    activation : {"relu", "gelu", "gelu_tanh"}
-        Of the feed-forward layer.
     """
 
-    def __init__(
-        self,
-        width,
-        heads,
-        hidden_width,
-        norm,
-        rng,
-        dtype=np.float32,
-        dropout=0.0,
-        activation="relu",
-    ):
-        self_attention = MultiHeadSelfAttention(width, heads, rng, dtype, dropout)
-        cross_attention = MultiHeadCrossAttention(width, heads, rng, dtype, dropout)
-        feed_forward = FeedForward(width, hidden_width, rng, dtype, activation)
-        self.self_attention = Residual(self_attention, width, norm, dtype, dropout)
-        self.cross_attention = Residual(cross_attention, width, norm, dtype, dropout)
-        self.feed_forward = Residual(feed_forward, width, norm, dtype, dropout)
-        self.sublayers = {
-            "self_attention": self.self_attention,
-            "cross_attention": self.cross_attention,
-            "feed_forward": self.feed_forward,
-        }
+    def __init__(self, spec: LayerSpec, rng: np.random.Generator):
+        settings = spec.width, spec.attention, rng, spec.dtype, spec.dropout
+        self.self_attention = spec.make_residual(MultiHeadSelfAttention(*settings))
+        self.cross_attention = spec.make_residual(MultiHeadCrossAttention(*settings))
+        self.feed_forward = spec.make_residual(spec.make_feed_forward(rng))
 
-    def forward(self, x, source, keep=None, source_keep=None, rng=None):
+    def forward(
+        self,
+        x: np.ndarray,
+        source: np.ndarray,
+        keep: np.ndarray | None = None,
+        source_keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, DecoderLayerCache]:
         """Map x (B, T, D) and source (B, S, D) to y (B, T, D).
 
         ``keep`` broadcasts to (B, H, T, T), ``source_keep`` to (B, H, T, S). ``rng`` draws what
@@ -75,7 +59,9 @@ class DecoderLayer(Layer):
         y, feed_forward_cache = self.feed_forward.forward(x, rng=rng)
         return y, DecoderLayerCache(self_cache, cross_cache, feed_forward_cache)
 
-    def backward(self, dy, cache):
+    def backward(
+        self, dy: np.ndarray, cache: DecoderLayerCache
+    ) -> tuple[np.ndarray, np.ndarray, dict]:
         """Return dx, dsource and the gradients (eq:decoder-layer-backward)."""
         dx, dfeed_forward = self.feed_forward.backward(dy, cache.feed_forward)
         dx, dsource, dcross = self.cross_attention.backward(dx, cache.cross_attention)
@@ -87,7 +73,13 @@ class DecoderLayer(Layer):
         }
         return dx, dsource, join(grads)
 
-    def step(self, x, past, source, source_keep=None):
+    def step(
+        self,
+        x: np.ndarray,
+        past: KeyValue,
+        source: KeyValue,
+        source_keep: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, KeyValue]:
         """Map one new position x (B, 1, D) to y, in evaluation.
 
         Parameters

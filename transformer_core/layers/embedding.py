@@ -3,15 +3,19 @@
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int
+from transformer_core.layers.layer import Layer
+from transformer_core.layers.linear import Linear
 from transformer_core.ops.embedding import (
+    EmbeddingCache,
     embedding,
     embedding_backward,
     tied_readout,
     tied_readout_backward,
 )
+from transformer_core.ops.linear import LinearCache
 
 
-class Embedding:
+class Embedding(Layer):
     """One row of D numbers for each of V ids (eq:embedding).
 
     Parameters
@@ -24,24 +28,28 @@ class Embedding:
     dtype : NumPy dtype
     """
 
-    def __init__(self, vocabulary, width, rng, std=0.02, dtype=np.float32):
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        rng: np.random.Generator,
+        std: float = 0.02,
+        dtype=np.float32,
+    ):
         check_positive_int("vocabulary", vocabulary)
         check_positive_int("width", width)
         self.table = rng.normal(0, std, (vocabulary, width)).astype(dtype)
 
-    def parameters(self):
-        return {"table": self.table}
-
-    def forward(self, ids):
+    def forward(self, ids: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:
         """Map ids (...) to rows (..., D)."""
         return embedding(ids, self.table)
 
-    def backward(self, drows, cache):
+    def backward(self, drows: np.ndarray, cache: EmbeddingCache) -> tuple[None, dict]:
         """Return None and the gradients: ids are whole numbers and have no gradient."""
         return None, {"table": embedding_backward(drows, cache)}
 
 
-class TiedReadout:
+class TiedReadout(Layer):
     """z = h E^T + b, with the table E of an embedding (eq:tied-readout).
 
     The table is an input here, and a parameter of the embedding alone: a parameter that two
@@ -56,21 +64,39 @@ class TiedReadout:
     b starts at 0.
     """
 
-    def __init__(self, vocabulary, dtype=np.float32):
+    def __init__(self, vocabulary: int, dtype=np.float32):
         check_positive_int("vocabulary", vocabulary)
         self.bias = np.zeros(vocabulary, dtype)
 
-    def parameters(self):
-        return {"bias": self.bias}
-
-    def forward(self, h, table):
+    def forward(
+        self, h: np.ndarray, table: np.ndarray
+    ) -> tuple[np.ndarray, LinearCache]:
         """Map h (..., D) and the table (V, D) to logits (..., V)."""
         return tied_readout(h, table, self.bias)
 
-    def backward(self, dlogits, cache):
+    def backward(
+        self, dlogits: np.ndarray, cache: LinearCache
+    ) -> tuple[np.ndarray, np.ndarray, dict]:
         """Return the gradients of h, of the table and of the parameters.
 
         Add the table's to the one of the look-up (eq:tied-embedding-backward).
         """
         dh, dtable, dbias = tied_readout_backward(dlogits, cache)
         return dh, dtable, {"bias": dbias}
+
+
+class OwnReadout(Linear):
+    """z = h W + b, with weights of its own (eq:linear), called as :class:`TiedReadout` is."""
+
+    def forward(
+        self, h: np.ndarray, table: np.ndarray
+    ) -> tuple[np.ndarray, LinearCache]:
+        """Map h (..., D) to logits (..., V); the table takes no part."""
+        return super().forward(h)
+
+    def backward(
+        self, dlogits: np.ndarray, cache: LinearCache
+    ) -> tuple[np.ndarray, None, dict]:
+        """Return the gradients of h and of the parameters; the table has none."""
+        dh, grads = super().backward(dlogits, cache)
+        return dh, None, grads

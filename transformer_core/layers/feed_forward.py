@@ -25,7 +25,7 @@ ACTIVATIONS = {
 
 class FeedForwardCache(NamedTuple):
     hidden: LinearCache
-    activation: NamedTuple
+    activation: tuple
     output: LinearCache
 
 
@@ -42,7 +42,14 @@ class FeedForward(Layer):
         f. "gelu" needs SciPy.
     """
 
-    def __init__(self, width, hidden_width, rng, dtype=np.float32, activation="relu"):
+    def __init__(
+        self,
+        width: int,
+        hidden_width: int,
+        rng: np.random.Generator,
+        dtype=np.float32,
+        activation: str = "relu",
+    ):
         if activation not in ACTIVATIONS:
             raise ValueError(
                 f"activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}"
@@ -50,16 +57,17 @@ class FeedForward(Layer):
         self.activate, self.activate_backward = ACTIVATIONS[activation]
         self.hidden = Linear(width, hidden_width, rng, dtype)
         self.output = Linear(hidden_width, width, rng, dtype)
-        self.sublayers = {"hidden": self.hidden, "output": self.output}
 
-    def forward(self, x):
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, FeedForwardCache]:
         """Map x (..., D) to y (..., D)."""
         hidden, hidden_cache = self.hidden.forward(x)
         active, activation_cache = self.activate(hidden)
         y, output_cache = self.output.forward(active)
         return y, FeedForwardCache(hidden_cache, activation_cache, output_cache)
 
-    def backward(self, dy, cache):
+    def backward(
+        self, dy: np.ndarray, cache: FeedForwardCache
+    ) -> tuple[np.ndarray, dict]:
         """Run the pass backwards (eq:feed-forward-backward)."""
         dactive, doutput = self.output.backward(dy, cache.output)
         dhidden = self.activate_backward(dactive, cache.activation)

@@ -3,10 +3,11 @@
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int
-from transformer_core.ops.linear import linear, linear_backward
+from transformer_core.layers.layer import Layer
+from transformer_core.ops.linear import LinearCache, linear, linear_backward
 
 
-class Linear:
+class Linear(Layer):
     """y = x W + b (eq:linear).
 
     Parameters
@@ -22,7 +23,14 @@ class Linear:
     inputs of unit variance give outputs of variance 1/3. b starts at 0.
     """
 
-    def __init__(self, width_in, width_out, rng, dtype=np.float32, bias=True):
+    def __init__(
+        self,
+        width_in: int,
+        width_out: int,
+        rng: np.random.Generator,
+        dtype=np.float32,
+        bias: bool = True,
+    ):
         check_positive_int("width_in", width_in)
         check_positive_int("width_out", width_out)
         bound = width_in**-0.5
@@ -30,15 +38,12 @@ class Linear:
         self.weight = weight.astype(dtype)
         self.bias = np.zeros(width_out, dtype) if bias else None
 
-    def parameters(self):
-        return self.named(self.weight, self.bias)
-
-    def forward(self, x):
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
+        """Map x (..., D_in) to y (..., D_out)."""
         return linear(x, self.weight, self.bias)
 
-    def backward(self, dy, cache):
+    def backward(self, dy: np.ndarray, cache: LinearCache) -> tuple[np.ndarray, dict]:
+        """Return dx (..., D_in) and the gradients (eq:linear-backward)."""
         dx, dweight, dbias = linear_backward(dy, cache)
-        return dx, self.named(dweight, dbias)
-
-    def named(self, weight, bias):
-        return {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+        grads = {"weight": dweight}
+        return dx, grads if dbias is None else grads | {"bias": dbias}

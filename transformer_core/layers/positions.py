@@ -1,12 +1,18 @@
-"""Learned positions with their parameters."""
+"""Positions: a table that is learnt, and a fixed one."""
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int, check_shape
-from transformer_core.ops.embedding import embedding, embedding_backward
+from transformer_core.layers.layer import Layer
+from transformer_core.ops.embedding import (
+    EmbeddingCache,
+    embedding,
+    embedding_backward,
+)
+from transformer_core.ops.positions import sinusoidal_positions
 
 
-class LearnedPositions:
+class LearnedPositions(Layer):
     """y_t = x_t + P_t, with a table P that is learnt (eq:learned-positions).
 
     Parameters
@@ -21,15 +27,19 @@ class LearnedPositions:
     Source: seed 004, section 2.1.
     """
 
-    def __init__(self, length, width, rng, std=0.02, dtype=np.float32):
+    def __init__(
+        self,
+        length: int,
+        width: int,
+        rng: np.random.Generator,
+        std: float = 0.02,
+        dtype=np.float32,
+    ):
         check_positive_int("length", length)
         check_positive_int("width", width)
         self.table = rng.normal(0, std, (length, width)).astype(dtype)
 
-    def parameters(self):
-        return {"table": self.table}
-
-    def forward(self, x):
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:
         """Map x (B, T, D) to y (B, T, D); T must not exceed the table's length."""
         length, width = self.table.shape
         check_shape("x", x, "B", "T", width)
@@ -40,7 +50,41 @@ class LearnedPositions:
         rows, cache = embedding(np.arange(x.shape[1]), self.table)
         return x + rows, cache
 
-    def backward(self, dy, cache):
+    def backward(
+        self, dy: np.ndarray, cache: EmbeddingCache
+    ) -> tuple[np.ndarray, dict]:
         """Pass dy on, and sum it over the batch (eq:learned-positions-backward)."""
         check_shape("dy", dy, "B", *cache.ids.shape, self.table.shape[1])
         return dy, {"table": embedding_backward(dy.sum(axis=0), cache)}
+
+
+class SinusoidalPositions(Layer):
+    """y_t = x_t + P_t, with a table P of sines and cosines that is not learnt (eq:positions).
+
+    Parameters
+    ----------
+    length, width : int
+        The longest sequence, and D, even.
+    dtype : NumPy dtype
+    """
+
+    def __init__(self, length: int, width: int, dtype=np.float32):
+        self.table = sinusoidal_positions(length, width, dtype)
+
+    def parameters(self) -> dict:
+        """Return none: the table is fixed."""
+        return {}
+
+    def forward(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, None]:
+        """Map x (B, T, D), whose first position has the number ``first``, to y (B, T, D)."""
+        length, width = self.table.shape
+        check_shape("x", x, "B", "T", width)
+        if first + x.shape[1] > length:
+            raise ValueError(
+                f"x: expected at most {length} positions, got {first + x.shape[1]}"
+            )
+        return x + self.table[first : first + x.shape[1]], None
+
+    def backward(self, dy: np.ndarray, cache: None) -> tuple[np.ndarray, dict]:
+        """Pass dy on."""
+        return dy, {}

@@ -4,21 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_rate
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
-from transformer_core.layers.layer_norm import LayerNorm
-from transformer_core.ops.dropout import (
-    DropoutCache,
-    check_rate,
-    dropout,
-    dropout_backward,
-)
-from transformer_core.ops.layer_norm import LayerNormCache
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 
 
 class ResidualCache(NamedTuple):
-    branch: NamedTuple
-    norm: LayerNormCache
+    branch: tuple
+    norm: tuple
     dropout: DropoutCache
 
 
@@ -29,25 +23,26 @@ class Residual(Layer):
     ----------
     branch : layer
         Maps (..., D) to (..., D).
-    width : int
-        D.
-    norm : {"post", "pre"}
-    dtype : NumPy dtype
+    norm : layer
+        Maps (..., D) to (..., D), such as ``LayerNorm``.
+    placement : {"post", "pre"}
     dropout : float
         Rate at which entries of the branch's output are dropped in training, before the sum.
     """
 
-    def __init__(self, branch, width, norm, dtype=np.float32, dropout=0.0):
-        if norm not in ("post", "pre"):
-            raise ValueError(f"norm: expected 'post' or 'pre', got {norm!r}")
+    def __init__(
+        self, branch: Layer, norm: Layer, placement: str, dropout: float = 0.0
+    ):
+        if placement not in ("post", "pre"):
+            raise ValueError(f"placement: expected 'post' or 'pre', got {placement!r}")
         check_rate("dropout", dropout)
-        self.branch = branch
-        self.norm = LayerNorm(width, dtype)
-        self.pre = norm == "pre"
+        self.branch, self.norm = branch, norm
+        self.pre = placement == "pre"
         self.dropout = dropout
-        self.sublayers = {"branch": self.branch, "norm": self.norm}
 
-    def forward(self, x, *context, rng=None):
+    def forward(
+        self, x: np.ndarray, *context, rng: np.random.Generator | None = None
+    ) -> tuple[np.ndarray, ResidualCache]:
         """Map x (..., D) to y (..., D); ``context`` goes to the branch as it is.
 
         ``rng`` draws what is dropped in training; None: evaluation.
@@ -62,7 +57,7 @@ class Residual(Layer):
         y, norm_cache = self.norm.forward(x + dropped)
         return y, ResidualCache(branch_cache, norm_cache, dropout_cache)
 
-    def step(self, x, *context):
+    def step(self, x: np.ndarray, *context) -> tuple:
         """Map one position x (B, 1, D) to y in evaluation, with the branch's ``step``.
 
         Return y and the state that the branch returns.
@@ -75,7 +70,7 @@ class Residual(Layer):
         y, _ = self.norm.forward(x + out)
         return y, state
 
-    def backward(self, dy, cache):
+    def backward(self, dy: np.ndarray, cache: ResidualCache) -> tuple:
         """Add the gradients of the two ways that x goes, skip and branch.
 
         Post-LN: eq:post-ln-backward. Pre-LN: eq:pre-ln-backward.

@@ -6,25 +6,19 @@ import numpy as np
 
 from transformer_core.foundation.checks import check_ids, check_shape
 from transformer_core.foundation.names import join
-from transformer_core.layers.embedding import Embedding, TiedReadout
+from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer
-from transformer_core.layers.layer_norm import LayerNorm
-from transformer_core.layers.linear import Linear
 from transformer_core.layers.positions import LearnedPositions
+from transformer_core.layers.spec import LayerSpec
 from transformer_core.models.encoder import Encoder, EncoderCache
+from transformer_core.models.stack_spec import StackSpec
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
-from transformer_core.ops.dropout import (
-    DropoutCache,
-    check_rate,
-    dropout,
-    dropout_backward,
-)
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.embedding import (
     EmbeddingCache,
     embedding,
     embedding_backward,
 )
-from transformer_core.ops.layer_norm import LayerNormCache
 from transformer_core.ops.linear import LinearCache
 
 
@@ -32,7 +26,7 @@ class BertInputCache(NamedTuple):
     tokens: EmbeddingCache
     segments: EmbeddingCache | None
     positions: EmbeddingCache
-    norm: LayerNormCache | None
+    norm: tuple | None
     dropout: DropoutCache
 
 
@@ -46,90 +40,59 @@ class BertCache(NamedTuple):
 class Bert(Layer):
     """Embeddings, an encoder, and a read-out of V logits a position (eq:bert).
 
-    The defaults are the model of seed 004.
-
     Parameters
     ----------
-    vocabulary, length : int
-        V, and the longest sequence.
-    layers, width, heads, hidden_width : int
-        L, D, H (a divisor of D) and F.
+    spec : LayerSpec
+        Of every layer. Dropout stands on the embeddings, too.
+    stack : StackSpec
+        V, the longest sequence, and L.
     rng : numpy.random.Generator
-    dtype : NumPy dtype
-    norm : {"post", "pre"}
-    activation : {"relu", "gelu", "gelu_tanh"}
     tied : bool
         True: the read-out shares the table of the token embeddings.
-    final_norm, embedding_norm : bool
-        A LayerNorm after the encoder, and one after the sum of the embeddings.
     segments : int
         How many kinds of segment there are. 0: no segment embeddings.
-    attention_bias : bool
-    dropout : float
-        Rate, on the embeddings, the attention weights and the output of every branch.
+    embedding_norm, final_norm : bool
+        A normalisation after the sum of the embeddings, and one after the encoder.
+
+    With ``AttentionSpec(heads, bias=False)``, Post-LN and ReLU, the defaults are the model of
+    seed 004.
 
     Source: seed 004, sections 1 and 2; Devlin et al. 2019.
     """
 
     def __init__(
         self,
-        vocabulary,
-        length,
-        layers,
-        width,
-        heads,
-        hidden_width,
-        *,
-        rng,
-        dtype=np.float32,
-        norm="post",
-        activation="relu",
-        tied=False,
-        final_norm=True,
-        embedding_norm=False,
-        segments=0,
-        attention_bias=False,
-        dropout=0.0,
+        spec: LayerSpec,
+        stack: StackSpec,
+        rng: np.random.Generator,
+        tied: bool = False,
+        segments: int = 0,
+        embedding_norm: bool = False,
+        final_norm: bool = True,
     ):
-        check_rate("dropout", dropout)
-        self.tied = tied
-        self.dropout = dropout
-        self.tokens = Embedding(vocabulary, width, rng, dtype=dtype)
+        width, dtype = spec.width, spec.dtype
+        self.dropout = spec.dropout
+        self.tokens = Embedding(stack.vocabulary, width, rng, dtype=dtype)
         self.segments = (
             Embedding(segments, width, rng, dtype=dtype) if segments else None
         )
-        self.positions = LearnedPositions(length, width, rng, dtype=dtype)
-        self.embedding_norm = LayerNorm(width, dtype) if embedding_norm else None
-        self.encoder = Encoder(
-            layers,
-            width,
-            heads,
-            hidden_width,
-            norm=norm,
-            final_norm=final_norm,
-            readout=False,
-            rng=rng,
-            dtype=dtype,
-            dropout=dropout,
-            activation=activation,
-            attention_bias=attention_bias,
-        )
+        self.positions = LearnedPositions(stack.length, width, rng, dtype=dtype)
+        self.embedding_norm = spec.make_norm() if embedding_norm else None
+        self.encoder = Encoder(spec, stack.layers, rng, final_norm)
         self.readout = (
-            TiedReadout(vocabulary, dtype)
+            TiedReadout(stack.vocabulary, dtype)
             if tied
-            else Linear(width, vocabulary, rng, dtype)
+            else OwnReadout(width, stack.vocabulary, rng, dtype)
         )
-        sublayers = {
-            "tokens": self.tokens,
-            "segments": self.segments,
-            "positions": self.positions,
-            "embedding_norm": self.embedding_norm,
-            "encoder": self.encoder,
-            "readout": self.readout,
-        }
-        self.sublayers = {name: layer for name, layer in sublayers.items() if layer}
 
-    def forward(self, ids, masked=None, keep=None, segment_ids=None, rng=None):
+    def forward(
+        self,
+        ids: np.ndarray,
+        masked: np.ndarray | None = None,
+        keep: np.ndarray | None = None,
+        segment_ids: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, BertCache]:
         """Score every word of the vocabulary at each position that is asked for.
 
         Parameters
@@ -164,15 +127,17 @@ class Bert(Layer):
             h, masked_cache = embedding(
                 np.flatnonzero(masked), h.reshape(-1, h.shape[-1])
             )
-        if self.tied:
-            logits, readout_cache = self.readout.forward(h, self.tokens.table)
-        else:
-            logits, readout_cache = self.readout.forward(h)
+        logits, readout_cache = self.readout.forward(h, self.tokens.table)
         return logits, BertCache(
             input_cache, encoder_cache, masked_cache, readout_cache
         )
 
-    def embed(self, ids, segment_ids=None, rng=None):
+    def embed(
+        self,
+        ids: np.ndarray,
+        segment_ids: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, BertInputCache]:
         """Map ids (B, T) to what the encoder is given (B, T, D) (eq:bert-input)."""
         x, tokens_cache = self.tokens.forward(ids)
         segments_cache = norm_cache = None
@@ -191,28 +156,25 @@ class Bert(Layer):
             tokens_cache, segments_cache, positions_cache, norm_cache, dropout_cache
         )
 
-    def backward(self, dlogits, cache):
+    def backward(self, dlogits: np.ndarray, cache: BertCache) -> tuple[None, dict]:
         """Return None, for the ids, and the gradient of every parameter (eq:bert-backward).
 
         Rows that were not read out get 0 (eq:masked-rows-backward); a tied table gets the terms
         of both its uses (eq:bert-tied-backward).
         """
         grads = {}
-        if self.tied:
-            dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
-        else:
-            dh, grads["readout"] = self.readout.backward(dlogits, cache.readout)
+        dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
         del dlogits  # makes room, unless the caller keeps it
         if cache.masked is not None:
             dh = embedding_backward(dh, cache.masked)
             dh = dh.reshape(*cache.input.tokens.ids.shape, -1)
         dx, grads["encoder"] = self.encoder.backward(dh, cache.encoder)
         grads |= self.embed_backward(dx, cache.input)
-        if self.tied:
+        if dtable is not None:
             grads["tokens"]["table"] += dtable
         return None, join(grads)
 
-    def embed_backward(self, dx, cache):
+    def embed_backward(self, dx: np.ndarray, cache: BertInputCache) -> dict:
         """Hand the gradient of a sum to each of its tables (eq:bert-input-backward)."""
         grads = {}
         dx = dropout_backward(dx, cache.dropout)
@@ -225,8 +187,14 @@ class Bert(Layer):
         return grads
 
     def loss_and_gradients(
-        self, ids, targets, masked, keep=None, segment_ids=None, rng=None
-    ):
+        self,
+        ids: np.ndarray,
+        targets: np.ndarray,
+        masked: np.ndarray,
+        keep: np.ndarray | None = None,
+        segment_ids: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[float, dict]:
         """Return the mean cross-entropy of the masked tokens and every parameter's gradient.
 
         The loss is eq:masked-loss.
@@ -248,9 +216,13 @@ class Bert(Layer):
         del logits  # they, the probabilities and the gradient are the largest arrays
         dlogits = [cross_entropy_backward(1, loss_cache)]
         del loss_cache
-        # Popped, the gradient of the logits belongs to backward, which lets go of it in time.
-        _, grads = self.backward(dlogits.pop(), cache)
+        _, grads = self.backward(hand_over(dlogits), cache)
         return loss, grads
+
+
+def hand_over(holder):
+    """Return what a list of one holds, and empty it: who is given it alone can let go of it."""
+    return holder.pop()
 
 
 def check_masked(masked, shape):

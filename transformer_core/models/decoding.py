@@ -1,30 +1,53 @@
-"""Greedy search and beam search: what an encoder-decoder writes by itself."""
+"""Greedy search and beam search: what a model writes by itself."""
+
+from typing import Protocol
 
 import numpy as np
 
-from transformer_core.foundation.checks import (
-    check_ids,
-    check_positive_int,
-    check_shape,
-)
-from transformer_core.layers.multi_head_attention import KeyValue
-from transformer_core.models.encoder_decoder import DecodingState
-from transformer_core.ops.masks import padding_keep
+from transformer_core.foundation.checks import check_ids, check_positive_int
+
+
+class State(Protocol):
+    """What a model remembers between two steps of decoding."""
+
+    def select(self, rows: np.ndarray) -> "State":
+        """Return the state of some sequences, in another order, some of them several times."""
+
+
+class Decodes(Protocol):
+    """What a search asks of a model, such as :class:`EncoderDecoder`.
+
+    ``vocabulary`` is V, ``longest`` the most tokens that the model can write.
+    """
+
+    vocabulary: int
+    longest: int
+
+    def begin(self, *inputs: np.ndarray) -> State:
+        """Return the state before the first token."""
+
+    def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        """Return the logits (B, V) of what may follow the newest tokens (B,), and the state."""
 
 
 def greedy_search(
-    model, source, source_lengths, *, start, end, padding=0, longest=None
-):
+    model: Decodes,
+    *inputs: np.ndarray,
+    start: int,
+    end: int,
+    padding: int = 0,
+    longest: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     r"""Write the likeliest token, read it, and write the next (eq:greedy-search).
 
     .. math:: y_t = \operatorname{argmax}_v \, p(v \mid y_{<t}, x)
 
     Parameters
     ----------
-    model : EncoderDecoder
-    source : ndarray of int (B, S)
-    source_lengths : ndarray of int (B,)
-        How many tokens each source has, at least 1; padding follows them.
+    model : Decodes
+        Such as an :class:`EncoderDecoder`.
+    *inputs : ndarray (B, ...)
+        What the model begins with: an encoder-decoder, with its sources and their lengths.
     start, end : int
         The ids of the tokens that begin and end a target.
     padding : int
@@ -43,15 +66,14 @@ def greedy_search(
     Raises
     ------
     ValueError
-        If a source is empty or longer than the model can read, an id is outside its vocabulary,
-        or ``longest`` is more than the model can write.
+        If an id is outside the vocabulary, ``longest`` is more than the model can write, or the
+        model refuses the inputs.
     """
-    state, longest = begin(
-        model, source, source_lengths, (start, end, padding), longest
-    )
-    newest = np.full(len(source), start)
-    going = np.ones(len(source), bool)
-    lengths = np.zeros(len(source), int)
+    longest = limit(model, (start, end, padding), longest)
+    state = model.begin(*inputs)
+    newest = np.full(len(inputs[0]), start)
+    going = np.ones(len(newest), bool)
+    lengths = np.zeros(len(newest), int)
     tokens = []
     while going.any() and len(tokens) < longest:
         logits, state = model.step(newest, state)
@@ -63,17 +85,15 @@ def greedy_search(
 
 
 def beam_search(
-    model,
-    source,
-    source_lengths,
-    *,
-    start,
-    end,
-    beam,
-    length_penalty=1.0,
-    padding=0,
-    longest=None,
-):
+    model: Decodes,
+    *inputs: np.ndarray,
+    start: int,
+    end: int,
+    beam: int,
+    length_penalty: float = 1.0,
+    padding: int = 0,
+    longest: int | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Keep the best few beginnings of a target, and extend them all (eq:beam-score).
 
     .. math:: \operatorname{score}(y_1 \dots y_n)
@@ -85,13 +105,13 @@ def beam_search(
 
     Parameters
     ----------
-    model, source, source_lengths, start, end, padding, longest
+    model, inputs, start, end, padding, longest
         As for :func:`greedy_search`, which is the search with a beam of 1.
     beam : int
         K, how many beginnings are kept for each source.
     length_penalty : float
-        :math:`\alpha`. At 0 the likeliest target wins, which favours short ones; at 1, the one
-        with the highest mean a token.
+        :math:`\alpha`, from 0 to 10. At 0 the likeliest target wins, which favours short
+        ones; at 1, the one with the highest mean a token.
 
     Returns
     -------
@@ -105,27 +125,21 @@ def beam_search(
     ------
     ValueError
         As :func:`greedy_search`, or if ``beam`` is not a positive whole number or
-        ``length_penalty`` is negative.
+        ``length_penalty`` out of range.
 
     Source: the normalisation by a power of the length is that of Wu et al. 2016, without its
     constants.
     """
     check_positive_int("beam", beam)
-    if not length_penalty >= 0:
+    if not 0 <= length_penalty <= 10:
         raise ValueError(
-            f"length_penalty: expected a number of at least 0, got {length_penalty}"
+            f"length_penalty: expected a number from 0 to 10, got {length_penalty}"
         )
-    state, longest = begin(
-        model, source, source_lengths, (start, end, padding), longest
-    )
-    batch = len(source)
+    longest = limit(model, (start, end, padding), longest)
+    state = model.begin(*inputs)
+    batch = len(inputs[0])
     row = np.arange(batch)[:, np.newaxis]
-    of_source = np.repeat(np.arange(batch), beam)
-    state = DecodingState(
-        take(state.past, of_source),
-        take(state.source, of_source),
-        state.source_keep[of_source],
-    )
+    state = state.select(np.repeat(np.arange(batch), beam))
     tokens = np.zeros((batch, beam, 0), int)
     newest = np.full((batch, beam), start)
     lengths = np.zeros((batch, beam), int)
@@ -139,7 +153,7 @@ def beam_search(
         log_p[~going, padding] = 0  # the one extension of what has ended
         lengths = lengths + going
         totals = totals[..., np.newaxis] + log_p
-        scores = totals / lengths[..., np.newaxis] ** length_penalty
+        scores = totals / lengths[..., np.newaxis] ** float(length_penalty)
 
         best = np.argsort(-scores.reshape(batch, -1), axis=1, kind="stable")[:, :beam]
         origin, newest = np.divmod(best, log_p.shape[2])
@@ -147,30 +161,21 @@ def beam_search(
         tokens = np.concatenate([tokens[row, origin], newest[..., np.newaxis]], axis=2)
         lengths = lengths[row, origin]
         going = going[row, origin] & (newest != end)
-        state = state._replace(past=take(state.past, (row * beam + origin).ravel()))
+        state = state.select((row * beam + origin).ravel())
     return tokens, lengths, scores
 
 
-def begin(model, source, source_lengths, special, longest):
-    """Check what a search is given, and read the sources: the first state, and the limit."""
-    check_shape("source", source, "B", "S")
-    check_shape("source_lengths", source_lengths, len(source))
-    keep = padding_keep(source_lengths, source.shape[1])
-    if source_lengths.min() < 1:
-        raise ValueError("source_lengths: expected at least 1 token in each, got 0")
+def limit(model, special, longest):
+    """Check what a search is given, and return how many tokens it writes at most."""
     for name, i in zip(("start", "end", "padding"), special, strict=True):
-        check_ids(name, np.array(i), len(model.target_embedding.table))
-    longest = model.target_length if longest is None else longest
+        check_ids(name, np.array(i), model.vocabulary)
+    longest = model.longest if longest is None else longest
     check_positive_int("longest", longest)
-    if longest > model.target_length:
+    if longest > model.longest:
         raise ValueError(
-            f"longest: expected at most {model.target_length} tokens, got {longest}"
+            f"longest: expected at most {model.longest} tokens, got {longest}"
         )
-    return model.read(source, keep), longest
-
-
-def take(pairs, rows):
-    return tuple(KeyValue(key[rows], value[rows]) for key, value in pairs)
+    return longest
 
 
 def log_softmax(logits):

@@ -7,25 +7,19 @@ import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int, check_shape
 from transformer_core.foundation.names import join
-from transformer_core.layers.decoder_layer import DecoderLayer, DecoderLayerCache
-from transformer_core.layers.embedding import Embedding, TiedReadout
+from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer
-from transformer_core.layers.layer_norm import LayerNorm
-from transformer_core.layers.linear import Linear
 from transformer_core.layers.multi_head_attention import KeyValue
+from transformer_core.layers.positions import SinusoidalPositions
+from transformer_core.layers.spec import LayerSpec
+from transformer_core.models.decoder import Decoder, DecoderCache
 from transformer_core.models.encoder import Encoder, EncoderCache
+from transformer_core.models.stack_spec import StackSpec
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
-from transformer_core.ops.dropout import (
-    DropoutCache,
-    check_rate,
-    dropout,
-    dropout_backward,
-)
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.embedding import EmbeddingCache
-from transformer_core.ops.layer_norm import LayerNormCache
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.masks import causal_keep, padding_keep
-from transformer_core.ops.positions import sinusoidal_positions
 
 
 class EmbeddedCache(NamedTuple):
@@ -40,8 +34,7 @@ class EncodedCache(NamedTuple):
 
 class DecodedCache(NamedTuple):
     embedded: EmbeddedCache
-    layers: tuple[DecoderLayerCache, ...]
-    final_norm: LayerNormCache | None
+    decoder: DecoderCache
     readout: LinearCache
 
 
@@ -53,7 +46,15 @@ class EncoderDecoderCache(NamedTuple):
 class DecodingState(NamedTuple):
     past: tuple[KeyValue, ...]  # of the target so far, one for each layer
     source: tuple[KeyValue, ...]  # one for each layer
-    source_keep: np.ndarray | None
+    source_keep: np.ndarray
+
+    def select(self, rows: np.ndarray) -> "DecodingState":
+        """Return the state of some sequences, in another order, some of them several times."""
+        past, source = (
+            tuple(KeyValue(key[rows], value[rows]) for key, value in pairs)
+            for pairs in (self.past, self.source)
+        )
+        return DecodingState(past, source, self.source_keep[rows])
 
 
 class EncoderDecoder(Layer):
@@ -64,23 +65,15 @@ class EncoderDecoder(Layer):
 
     Parameters
     ----------
-    source_vocabulary, target_vocabulary : int
-        Sizes V of the two vocabularies.
-    source_length, target_length : int
-        The longest source and the longest target.
-    width, heads, hidden_width : int
-        D (even), H (a divisor of D) and F.
-    encoder_layers, decoder_layers : int
+    spec : LayerSpec
+        Of every layer; D is even. Dropout stands on the embeddings, too.
+    source, target : StackSpec
+        The vocabulary, the longest sequence and the layers of the encoder and of the decoder.
     rng : numpy.random.Generator
-    dtype : NumPy dtype
-    norm : {"pre", "post"}
-    activation : {"relu", "gelu", "gelu_tanh"}
     tied : bool
         True: the read-out shares the table of the target's embeddings.
     shared : bool
         True: source and target share one embedding table, and so one vocabulary.
-    dropout : float
-        Rate, on the embeddings, the attention weights and the output of every branch.
 
     Embeddings start with the standard deviation 1 / sqrt(D), so that logits of a tied read-out
     start near variance 1. They are multiplied by sqrt(D) where positions are added, whose
@@ -92,84 +85,50 @@ class EncoderDecoder(Layer):
 
     def __init__(
         self,
-        source_vocabulary,
-        target_vocabulary,
-        source_length,
-        target_length,
-        width,
-        heads,
-        hidden_width,
-        encoder_layers,
-        decoder_layers,
-        *,
-        rng,
-        dtype=np.float32,
-        norm="pre",
-        activation="relu",
-        tied=True,
-        shared=False,
-        dropout=0.0,
+        spec: LayerSpec,
+        source: StackSpec,
+        target: StackSpec,
+        rng: np.random.Generator,
+        tied: bool = True,
+        shared: bool = False,
     ):
-        check_positive_int("decoder_layers", decoder_layers)
-        check_positive_int("source_length", source_length)
-        check_positive_int("target_length", target_length)
-        check_rate("dropout", dropout)
-        if shared and source_vocabulary != target_vocabulary:
+        check_positive_int("source length", source.length)
+        check_positive_int("target length", target.length)
+        if shared and source.vocabulary != target.vocabulary:
             raise ValueError(
                 "shared: expected vocabularies of one size, got "
-                f"{source_vocabulary} and {target_vocabulary}"
+                f"{source.vocabulary} and {target.vocabulary}"
             )
-        self.source_length, self.target_length = source_length, target_length
-        self.tied, self.shared = tied, shared
-        self.dropout = dropout
-        self.positions = sinusoidal_positions(
-            max(source_length, target_length), width, dtype
-        )
+        width, dtype = spec.width, spec.dtype
+        self.vocabulary, self.longest = target.vocabulary, target.length
+        self.longest_source = source.length
+        self.dropout = spec.dropout
         self.scale = sqrt(width)
-        self.target_embedding = Embedding(
-            target_vocabulary, width, rng, width**-0.5, dtype
-        )
+        longest = max(source.length, target.length)
+        self.positions = SinusoidalPositions(longest, width, dtype)
+        std = width**-0.5
+        self.target_embedding = Embedding(target.vocabulary, width, rng, std, dtype)
         self.source_embedding = (
             self.target_embedding
             if shared
-            else Embedding(source_vocabulary, width, rng, width**-0.5, dtype)
+            else Embedding(source.vocabulary, width, rng, std, dtype)
         )
-        self.encoder = Encoder(
-            encoder_layers,
-            width,
-            heads,
-            hidden_width,
-            norm=norm,
-            final_norm=norm == "pre",
-            readout=False,
-            rng=rng,
-            dtype=dtype,
-            dropout=dropout,
-            activation=activation,
-        )
-        self.decoder_layers = [
-            DecoderLayer(
-                width, heads, hidden_width, norm, rng, dtype, dropout, activation
-            )
-            for _ in range(decoder_layers)
-        ]
-        self.final_norm = LayerNorm(width, dtype) if norm == "pre" else None
+        final_norm = spec.placement == "pre"
+        self.encoder = Encoder(spec, source.layers, rng, final_norm)
+        self.decoder = Decoder(spec, target.layers, rng, final_norm)
         self.readout = (
-            TiedReadout(target_vocabulary, dtype)
+            TiedReadout(target.vocabulary, dtype)
             if tied
-            else Linear(width, target_vocabulary, rng, dtype)
+            else OwnReadout(width, target.vocabulary, rng, dtype)
         )
-        sublayers = {
-            "source_embedding": None if shared else self.source_embedding,
-            "target_embedding": self.target_embedding,
-            "encoder": self.encoder,
-            **{f"decoder_{i}": layer for i, layer in enumerate(self.decoder_layers)},
-            "final_norm": self.final_norm,
-            "readout": self.readout,
-        }
-        self.sublayers = {name: layer for name, layer in sublayers.items() if layer}
 
-    def forward(self, source, shifted, source_keep=None, rng=None):
+    def forward(
+        self,
+        source: np.ndarray,
+        shifted: np.ndarray,
+        source_keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, EncoderDecoderCache]:
         """Score, at each position of the target, every token that might stand there.
 
         Parameters
@@ -191,40 +150,55 @@ class EncoderDecoder(Layer):
         logits, decoded_cache = self.decode(shifted, encoded, source_keep, rng)
         return logits, EncoderDecoderCache(encoded_cache, decoded_cache)
 
-    def encode(self, source, source_keep=None, rng=None):
+    def encode(
+        self,
+        source: np.ndarray,
+        source_keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, EncodedCache]:
         """Map source (B, S) to what the decoder attends to (B, S, D)."""
-        check_length("source", source, self.source_length)
+        check_length("source", source, self.longest_source)
         x, embedded_cache = self.embed(source, self.source_embedding, rng)
         encoded, encoder_cache = self.encoder.forward(x, source_keep, rng)
         return encoded, EncodedCache(embedded_cache, encoder_cache)
 
-    def decode(self, shifted, encoded, source_keep=None, rng=None):
+    def decode(
+        self,
+        shifted: np.ndarray,
+        encoded: np.ndarray,
+        source_keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, DecodedCache]:
         """Map the shifted target (B, T) and the encoded source (B, S, D) to logits (B, T, V)."""
-        check_length("shifted", shifted, self.target_length)
+        check_length("shifted", shifted, self.longest)
         keep = causal_keep(shifted.shape[1])
         z, embedded_cache = self.embed(shifted, self.target_embedding, rng)
-        caches = []
-        for layer in self.decoder_layers:
-            z, cache = layer.forward(z, encoded, keep, source_keep, rng)
-            caches.append(cache)
-        norm_cache = None
-        if self.final_norm:
-            z, norm_cache = self.final_norm.forward(z)
-        logits, readout_cache = self.read_out(z)
-        return logits, DecodedCache(
-            embedded_cache, tuple(caches), norm_cache, readout_cache
-        )
+        z, decoder_cache = self.decoder.forward(z, encoded, keep, source_keep, rng)
+        logits, readout_cache = self.readout.forward(z, self.target_embedding.table)
+        return logits, DecodedCache(embedded_cache, decoder_cache, readout_cache)
 
-    def read(self, source, source_keep=None):
-        """Read source (B, S), once for all that is written, in evaluation: the first state."""
-        encoded, _ = self.encode(source, source_keep)
-        read = tuple(
-            layer.cross_attention.branch.read(encoded) for layer in self.decoder_layers
-        )
+    def begin(self, source: np.ndarray, source_lengths: np.ndarray) -> DecodingState:
+        """Read sources, once for all that is written, in evaluation: the first state.
+
+        Parameters
+        ----------
+        source : ndarray of int (B, S)
+        source_lengths : ndarray of int (B,)
+            How many tokens each source has, at least 1; padding follows them.
+        """
+        check_shape("source", source, "B", "S")
+        check_shape("source_lengths", source_lengths, len(source))
+        keep = padding_keep(source_lengths, source.shape[1])
+        if source_lengths.min() < 1:
+            raise ValueError("source_lengths: expected at least 1 token in each, got 0")
+        encoded, _ = self.encode(source, keep)
+        read = self.decoder.read(encoded)
         past = tuple(KeyValue(key[:, :, :0], value[:, :, :0]) for key, value in read)
-        return DecodingState(past, read, source_keep)
+        return DecodingState(past, read, keep)
 
-    def step(self, tokens, state):
+    def step(
+        self, tokens: np.ndarray, state: DecodingState
+    ) -> tuple[np.ndarray, DecodingState]:
         """Score what may follow the newest tokens: the last row of ``decode``, without the others.
 
         Parameters
@@ -232,7 +206,7 @@ class EncoderDecoder(Layer):
         tokens : ndarray of int (B,)
             The newest token of each target, the start token at first.
         state : DecodingState
-            What the step before returned, ``read`` at first.
+            What the step before returned, ``begin`` at first.
 
         Returns
         -------
@@ -241,82 +215,69 @@ class EncoderDecoder(Layer):
         """
         batch, _, position, _ = state.past[0].key.shape
         check_shape("tokens", tokens, batch)
-        if position == self.target_length:
+        if position == self.longest:
             raise ValueError(
                 f"tokens: expected at most {position} positions, got {position + 1}"
             )
         z, _ = self.embed(tokens[:, np.newaxis], self.target_embedding, first=position)
-        past = []
-        for layer, *pairs in zip(
-            self.decoder_layers, state.past, state.source, strict=True
-        ):
-            z, extended = layer.step(z, *pairs, state.source_keep)
-            past.append(extended)
-        if self.final_norm:
-            z, _ = self.final_norm.forward(z)
-        logits, _ = self.read_out(z)
-        return logits[:, 0], state._replace(past=tuple(past))
+        z, past = self.decoder.step(z, *state)
+        logits, _ = self.readout.forward(z, self.target_embedding.table)
+        return logits[:, 0], state._replace(past=past)
 
-    def embed(self, ids, table, rng=None, first=0):
+    def embed(
+        self,
+        ids: np.ndarray,
+        table: Embedding,
+        rng: np.random.Generator | None = None,
+        first: int = 0,
+    ) -> tuple[np.ndarray, EmbeddedCache]:
         """Look up, scale, and add the positions from ``first`` on: (B, T) to (B, T, D)."""
         rows, cache = table.forward(ids)
-        x = self.scale * rows + self.positions[first : first + ids.shape[1]]
+        x, _ = self.positions.forward(self.scale * rows, first)
         x, dropout_cache = dropout(x, self.dropout, rng)
         return x, EmbeddedCache(cache, dropout_cache)
 
-    def read_out(self, z):
-        if self.tied:
-            return self.readout.forward(z, self.target_embedding.table)
-        return self.readout.forward(z)
-
-    def backward(self, dlogits, cache):
+    def backward(
+        self, dlogits: np.ndarray, cache: EncoderDecoderCache
+    ) -> tuple[None, dict]:
         """Return None, for the ids, and the gradients (eq:encoder-decoder-backward).
 
         A table gets one term for each of its uses (eq:tied-embedding-backward).
         """
         decoded, encoded = cache.decoded, cache.encoded
         grads = {}
-        if self.tied:
-            dz, dtable, grads["readout"] = self.readout.backward(
-                dlogits, decoded.readout
-            )
-        else:
-            dz, grads["readout"] = self.readout.backward(dlogits, decoded.readout)
-        if self.final_norm:
-            dz, grads["final_norm"] = self.final_norm.backward(dz, decoded.final_norm)
-        dencoded = 0
-        for i in reversed(range(len(self.decoder_layers))):
-            dz, dsource, grads[f"decoder_{i}"] = self.decoder_layers[i].backward(
-                dz, decoded.layers[i]
-            )
-            dencoded = dencoded + dsource  # every layer attends to the same source
+        dz, dtable, grads["readout"] = self.readout.backward(dlogits, decoded.readout)
+        dz, dencoded, grads["decoder"] = self.decoder.backward(dz, decoded.decoder)
         grads["target_embedding"] = self.embed_backward(
             dz, self.target_embedding, decoded.embedded
         )
         dx, grads["encoder"] = self.encoder.backward(dencoded, encoded.encoder)
         dsource_table = self.embed_backward(dx, self.source_embedding, encoded.embedded)
-        if self.shared:
+        if self.source_embedding is self.target_embedding:
             grads["target_embedding"]["table"] += dsource_table["table"]
         else:
             grads["source_embedding"] = dsource_table
-        if self.tied:
+        if dtable is not None:
             grads["target_embedding"]["table"] += dtable
         return None, join(grads)
 
-    def embed_backward(self, dx, table, cache):
+    def embed_backward(
+        self, dx: np.ndarray, table: Embedding, cache: EmbeddedCache
+    ) -> dict:
+        """Return the gradient of a table from that of what was embedded by it."""
         drows = self.scale * dropout_backward(dx, cache.dropout)
         _, grads = table.backward(drows, cache.embedding)
         return grads
 
     def loss_and_gradients(
         self,
-        source,
-        source_lengths,
-        target,
-        target_lengths,
-        rng=None,
-        smoothing=0,
-    ):
+        source: np.ndarray,
+        source_lengths: np.ndarray,
+        target: np.ndarray,
+        target_lengths: np.ndarray,
+        rng: np.random.Generator | None = None,
+        smoothing: float = 0,
+    ) -> tuple[float, dict]:
         """Return the mean cross-entropy a target token and every parameter's gradient.
 
         The decoder is given the right target up to each token, and has to score the token

@@ -1,0 +1,44 @@
+"""What the heads of an attention layer are like."""
+
+from dataclasses import dataclass
+
+from transformer_core.foundation.checks import check_positive_int
+from transformer_core.ops.heads import check_heads
+
+
+@dataclass(frozen=True)
+class AttentionSpec:
+    """The heads of an attention layer.
+
+    Parameters
+    ----------
+    heads : int
+        H.
+    key_width, value_width : int, optional
+        K, of queries and keys, and K_v, of values. Default: D / H, and H has to divide D.
+    bias : bool
+        False: none of the projections has one.
+    """
+
+    heads: int
+    key_width: int | None = None
+    value_width: int | None = None
+    bias: bool = True
+
+    @classmethod
+    def of(cls, value: "AttentionSpec | int | dict") -> "AttentionSpec":
+        """Return a spec as it is, one from its settings, or that of a number of heads."""
+        if isinstance(value, cls):
+            return value
+        return cls(**value) if isinstance(value, dict) else cls(value)
+
+    def head_widths(self, width: int) -> tuple[int, int]:
+        """Return K and K_v in a model of a width D."""
+        check_positive_int("heads", self.heads)
+        widths = {"key_width": self.key_width, "value_width": self.value_width}
+        for name, given in widths.items():
+            if given is None:
+                check_heads(width, self.heads)
+                widths[name] = width // self.heads
+            check_positive_int(name, widths[name])
+        return tuple(widths.values())
