@@ -20,11 +20,13 @@ from benchmarks.work import (
 
 def mini_bert():
     """Build the model and its optimiser."""
-    from transformer_core.models import Bert
+    from transformer_core.layers import AttentionSpec, LayerSpec
+    from transformer_core.models import Bert, StackSpec
     from transformer_core.optim import Adam
 
     rng = np.random.default_rng(0)
-    model = Bert(VOCABULARY, LENGTH, LAYERS, WIDTH, HEADS, HIDDEN, rng=rng)
+    spec = LayerSpec(WIDTH, AttentionSpec(HEADS, bias=False), HIDDEN, "post")
+    model = Bert(spec, StackSpec(VOCABULARY, LENGTH, LAYERS), rng)
     parameters = model.parameters()
     assert sum(array.size for array in parameters.values()) == PARAMETERS
     return model, Adam(parameters, LEARNING_RATE)

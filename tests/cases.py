@@ -8,18 +8,22 @@ from witnesses import causal, normal, padding, randomise, scattered
 
 from transformer_core import ops
 from transformer_core.layers import (
+    AttentionSpec,
     DecoderLayer,
     EncoderLayer,
     FeedForward,
     LayerNorm,
+    LayerSpec,
     LearnedPositions,
     Linear,
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
+    OwnReadout,
     Residual,
     TiedReadout,
 )
-from transformer_core.models import Encoder
+from transformer_core.models import Decoder, Encoder
+from transformer_core.tasks.reconstruction import Reconstructor
 
 
 class Op(NamedTuple):
@@ -67,6 +71,21 @@ class Restarted:
 
     def forward(self, *inputs):
         return self.layer.forward(*inputs, rng=np.random.default_rng(3))
+
+
+class WithoutTable:
+    """A read-out with weights of its own, without the table that it makes no use of."""
+
+    def __init__(self, layer):
+        self.layer = layer
+        self.parameters = layer.parameters
+
+    def forward(self, h):
+        return self.layer.forward(h, None)
+
+    def backward(self, dlogits, cache):
+        dh, _, grads = self.layer.backward(dlogits, cache)
+        return dh, grads
 
 
 def restarted(build):
@@ -157,39 +176,49 @@ KEEP[1, 0, 2] = False  # a query that may attend to nothing
 SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
-def residual(norm, dropout=0.0):
+UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * K_v is not D
+WIDTH = 6
+
+
+def split_variant(width, heads, hidden_width, variant, placement="pre", dtype=float):
+    """Take what belongs to the layers from the settings of a model: a spec, and the others."""
+    of_layers = {"attention": heads, "placement": placement}
+    others = {}
+    for name, value in variant.items():
+        place = of_layers if name in LayerSpec.__dataclass_fields__ else others
+        place[name] = value
+    return LayerSpec(width, hidden_width=hidden_width, dtype=dtype, **of_layers), others
+
+
+def layer(kind, placement, attention=2, **settings):
+    """Build an encoder layer or a decoder layer."""
+    return lambda rng, dtype: kind(
+        LayerSpec(WIDTH, attention, 7, placement, dtype=dtype, **settings), rng
+    )
+
+
+def residual(placement, dropout=0.0):
     return lambda rng, dtype: Residual(
-        FeedForward(6, 7, rng, dtype), 6, norm, dtype, dropout
+        FeedForward(6, 7, rng, dtype), LayerNorm(6, dtype), placement, dropout
     )
 
 
-def cross_residual(norm):
+def cross_residual(placement):
     return lambda rng, dtype: Residual(
-        MultiHeadCrossAttention(6, 2, rng, dtype), 6, norm, dtype
+        MultiHeadCrossAttention(6, 2, rng, dtype), LayerNorm(6, dtype), placement
     )
 
 
-def encoder_layer(norm, dropout=0.0):
-    return lambda rng, dtype: EncoderLayer(6, 2, 7, norm, rng, dtype, dropout)
-
-
-def decoder_layer(norm, dropout=0.0, activation="relu"):
-    return lambda rng, dtype: DecoderLayer(
-        6, 2, 7, norm, rng, dtype, dropout, activation
+def stack(kind, placement, final_norm):
+    """Build an encoder or a decoder of two layers."""
+    return lambda rng, dtype: kind(
+        LayerSpec(WIDTH, 2, 7, placement, dtype=dtype), 2, rng, final_norm
     )
 
 
-def encoder(norm, final_norm, readout):
-    return lambda rng, dtype: Encoder(
-        2,
-        6,
-        2,
-        7,
-        norm=norm,
-        final_norm=final_norm,
-        readout=readout,
-        rng=rng,
-        dtype=dtype,
+def reconstructor(placement, final_norm, readout):
+    return lambda rng, dtype: Reconstructor(
+        LayerSpec(WIDTH, 2, 7, placement, dtype=dtype), 2, rng, final_norm, readout
     )
 
 
@@ -227,8 +256,22 @@ LAYERS = {
     ),
     "Residual, post": LayerCase(residual("post"), (2, 5, 6)),
     "Residual, pre": LayerCase(residual("pre"), (2, 5, 6)),
-    "EncoderLayer, post": LayerCase(encoder_layer("post"), (2, 5, 6), (KEEP,)),
-    "EncoderLayer, pre": LayerCase(encoder_layer("pre"), (2, 5, 6), (KEEP,)),
+    "EncoderLayer, post": LayerCase(layer(EncoderLayer, "post"), (2, 5, 6), (KEEP,)),
+    "EncoderLayer, pre": LayerCase(layer(EncoderLayer, "pre"), (2, 5, 6), (KEEP,)),
+    "MultiHeadSelfAttention, unequal widths": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, UNEQUAL, rng, dtype),
+        (2, 5, 6),
+        (KEEP,),
+    ),
+    "MultiHeadCrossAttention, unequal widths": LayerCase(
+        lambda rng, dtype: MultiHeadCrossAttention(6, UNEQUAL, rng, dtype),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "OwnReadout": LayerCase(
+        lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)
+    ),
 }
 for activation in ("gelu", "gelu_tanh"):
     LAYERS[f"FeedForward, {activation}"] = LayerCase(
@@ -245,21 +288,27 @@ for norm in ("post", "pre"):
         cross_residual(norm), (2, 5, 6), (SOURCE_KEEP,), (2, 4, 6)
     )
     LAYERS[f"EncoderLayer, {norm}, dropout"] = LayerCase(
-        restarted(encoder_layer(norm, 0.3)), (2, 5, 6), (KEEP,)
+        restarted(layer(EncoderLayer, norm, dropout=0.3)), (2, 5, 6), (KEEP,)
     )
     for variant, build in {
-        norm: decoder_layer(norm),
-        f"{norm}, GELU": decoder_layer(norm, activation="gelu"),
-        f"{norm}, dropout": restarted(decoder_layer(norm, 0.3)),
+        norm: layer(DecoderLayer, norm),
+        f"{norm}, GELU": layer(DecoderLayer, norm, feed_forward="gelu"),
+        f"{norm}, unequal widths": layer(DecoderLayer, norm, UNEQUAL),
+        f"{norm}, dropout": restarted(layer(DecoderLayer, norm, dropout=0.3)),
     }.items():
         LAYERS[f"DecoderLayer, {variant}"] = LayerCase(
             build, (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
         )
-ENCODERS = {
-    f"Encoder, {norm}" + ", final norm" * final_norm + ", readout" * readout: LayerCase(
-        encoder(norm, final_norm, readout), (2, 5, 6), (KEEP,)
+STACKS = {}
+for norm, final_norm in product(["post", "pre"], [False, True]):
+    variant = norm + ", final norm" * final_norm
+    STACKS[f"Encoder, {variant}"] = LayerCase(
+        stack(Encoder, norm, final_norm), (2, 5, 6), (KEEP,)
     )
-    for norm, final_norm, readout in product(
-        ["post", "pre"], [False, True], [False, True]
+    STACKS[f"Decoder, {variant}"] = LayerCase(
+        stack(Decoder, norm, final_norm), (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
     )
-}
+    for readout in (False, True):
+        STACKS[f"Reconstructor, {variant}" + ", readout" * readout] = LayerCase(
+            reconstructor(norm, final_norm, readout), (2, 5, 6), (KEEP,)
+        )

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import ENCODERS, LAYERS, OPS
+from cases import LAYERS, OPS, STACKS
 from witnesses import arrays_in, normal
 
 from transformer_core.optim import Adam
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
-EVERY_LAYER = LAYERS | ENCODERS
+EVERY_LAYER = LAYERS | STACKS
 
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
 every_layer = pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from cases import split_variant
 
-from transformer_core.models import Bert, Encoder, EncoderDecoder
+from transformer_core.layers import AttentionSpec
+from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import SGD, Adam, AdamW, clip_by_global_norm
+from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import combine
 
 B, T, V = 3, 5, 11
@@ -52,7 +55,7 @@ def watch_parameters(layer):
     for name, value in vars(layer).items():
         if isinstance(value, np.ndarray):
             setattr(layer, name, value.view(Watched))
-    for sublayer in getattr(layer, "sublayers", {}).values():
+    for sublayer in layer.sublayers().values():
         watch_parameters(sublayer)
 
 
@@ -63,7 +66,8 @@ def wider():
 
 
 def bert(rng, **settings):
-    model = Bert(V, T, 2, 6, 2, 7, rng=rng, **settings)
+    spec, others = split_variant(6, 2, 7, settings, dtype=np.float32)
+    model = Bert(spec, StackSpec(V, T, 2), rng, **others)
     ids, targets = rng.integers(V, size=(2, B, T))
     keep = np.ones((B, 1, 1, T), bool)
     segments = rng.integers(2, size=(B, T)) if settings.get("segments") else None
@@ -72,37 +76,39 @@ def bert(rng, **settings):
 
 
 def encoder(rng, **settings):
-    settings = {"norm": "pre", "final_norm": True, "readout": True} | settings
-    model = Encoder(2, 6, 2, 7, rng=rng, **settings)
+    spec, _ = split_variant(6, 2, 7, settings, dtype=np.float32)
+    model = Reconstructor(spec, 2, rng, final_norm=True)
     inputs, targets = rng.normal(size=(2, B, T, 6)).astype(np.float32)
     return model, (inputs.view(Watched), targets)
 
 
 def encoder_decoder(rng, **settings):
-    model = EncoderDecoder(V, V, T, T - 1, 6, 2, 7, 1, 2, rng=rng, **settings)
+    source, target = StackSpec(V, T, 1), StackSpec(V, T - 1, 2)
+    spec, others = split_variant(6, 2, 7, settings, dtype=np.float32)
+    model = EncoderDecoder(spec, source, target, rng, **others)
     source, target = rng.integers(V, size=(2, B, T))
     return model, (source, np.array([5, 3, 2]), target, np.array([3, 5, 4]))
 
 
 MODELS = {
-    "Bert": bert,
+    "Bert": lambda rng: bert(
+        rng, placement="post", attention=AttentionSpec(2, bias=False)
+    ),
     "Bert, everything": lambda rng: bert(
         rng,
-        norm="pre",
-        activation="gelu",
+        feed_forward="gelu",
         tied=True,
         embedding_norm=True,
         segments=2,
-        attention_bias=True,
         dropout=0.1,
     ),
-    "Bert, the other GELU": lambda rng: bert(rng, activation="gelu_tanh"),
-    "Encoder": encoder,
+    "Bert, the other GELU": lambda rng: bert(rng, feed_forward="gelu_tanh"),
+    "Reconstructor": encoder,
     "EncoderDecoder": encoder_decoder,
     "EncoderDecoder, Post-LN": lambda rng: encoder_decoder(
-        rng, norm="post", tied=False, dropout=0.1
+        rng, placement="post", tied=False, dropout=0.1
     ),
-    "Encoder, Post-LN": lambda rng: encoder(rng, norm="post", dropout=0.1),
+    "Reconstructor, Post-LN": lambda rng: encoder(rng, placement="post", dropout=0.1),
 }
 
 

@@ -17,17 +17,19 @@ from witnesses import (
 )
 
 from transformer_core.layers import (
+    AttentionSpec,
     DecoderLayer,
     EncoderLayer,
     FeedForward,
     LayerNorm,
+    LayerSpec,
     LearnedPositions,
     Linear,
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     TiedReadout,
 )
-from transformer_core.models import Encoder
+from transformer_core.tasks.reconstruction import Reconstructor
 
 COMPLEX = np.complex128
 
@@ -63,13 +65,18 @@ def attention(kind):
     return lambda n, rng: kind(n.D, n.H, rng, COMPLEX)
 
 
-def layer(kind, norm):
-    return lambda n, rng: kind(n.D, n.H, n.F, norm, rng, COMPLEX)
+def spec(n, placement):
+    """The heads have widths of their own."""
+    attention = AttentionSpec(n.H, key_width=n.K, value_width=n.V)
+    return LayerSpec(n.D, attention, n.F, placement, dtype=COMPLEX)
 
 
-def encoder(norm):
-    options = {"norm": norm, "final_norm": True, "readout": True, "dtype": COMPLEX}
-    return lambda n, rng: Encoder(2, n.D, n.H, n.F, **options, rng=rng)
+def layer(kind, placement):
+    return lambda n, rng: kind(spec(n, placement), rng)
+
+
+def encoder(placement):
+    return lambda n, rng: Reconstructor(spec(n, placement), 2, rng, final_norm=True)
 
 
 LAYERS = {
@@ -95,7 +102,7 @@ for norm in ("post", "pre"):
         f"DecoderLayer, {norm}": AnyShape(
             layer(DecoderLayer, norm), ["BTD", "BSD"], ["BHTT", "BHTS"]
         ),
-        f"Encoder, {norm}": AnyShape(encoder(norm), ["BTD"], ["BHTT"]),
+        f"Reconstructor, {norm}": AnyShape(encoder(norm), ["BTD"], ["BHTT"]),
     }
 
 

@@ -13,8 +13,9 @@ from texts import ROOT
 
 from transformer_core.__main__ import main
 from transformer_core.commands import train_encoder
+from transformer_core.layers.spec import LayerSpec
 from transformer_core.models import Encoder
-from transformer_core.tasks.reconstruction import Reconstruction
+from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
 from transformer_core.training import Run
 
 OPTIONS = ["--out", "--norm", "--epochs", "--learning-rate", "--seed", "--resume"]
@@ -70,9 +71,7 @@ def test_the_printed_errors_are_those_of_the_checkpoint(finished):
     rng = np.random.default_rng(0)
     task = Reconstruction(rng)
     samples = [task.sample(sequences, rng) for sequences in (32, 256)]
-    encoder = Encoder(
-        2, 64, 4, 256, norm=finished.norm, final_norm=False, readout=True, rng=rng
-    )
+    encoder = Reconstructor(LayerSpec(64, 4, 256, finished.norm), 2, rng)
     Run(finished.folder).load_checkpoint(encoder.parameters())
     errors = [
         ((encoder.forward(inputs)[0] - targets) ** 2).mean()

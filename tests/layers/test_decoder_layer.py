@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from witnesses import arrays_in, causal, generators, padding, randomise, sizes
 
-from transformer_core.layers import DecoderLayer
+from transformer_core.layers import DecoderLayer, LayerSpec
 from transformer_core.layers.multi_head_attention import KeyValue
 
 norms = st.sampled_from(["post", "pre"])
@@ -16,7 +16,8 @@ def layers(draw):
     """A layer of random shape with both its inputs, and the padding of its source."""
     rng = draw(generators)
     batch, queries, keys, heads, width = (draw(sizes) for _ in range(5))
-    layer = DecoderLayer(heads * width, heads, width + 3, draw(norms), rng, np.float64)
+    spec = LayerSpec(heads * width, heads, width + 3, draw(norms), dtype=np.float64)
+    layer = DecoderLayer(spec, rng)
     x, source = (
         rng.normal(size=(batch, length, heads * width)) for length in (queries, keys)
     )
@@ -95,7 +96,7 @@ def test_position_by_position_the_outputs_are_the_same(drawn):
 
 
 def test_every_branch_and_both_attentions_draw_masks_of_their_own(rng):
-    layer = DecoderLayer(6, 2, 7, "pre", rng, dropout=0.5)
+    layer = DecoderLayer(LayerSpec(6, 2, 7, "pre", dropout=0.5), rng)
     x, source = np.ones((2, 5, 6)), np.ones((2, 4, 6))
     _, cache = layer.forward(x, source, rng=rng)
     masks = [array for array in arrays_in(cache) if array.dtype == bool]
@@ -119,7 +120,7 @@ def test_parameter_names(rng):
         "feed_forward.branch.output": biased,
         "feed_forward.norm": ["gamma", "beta"],
     }
-    assert list(DecoderLayer(4, 2, 5, "pre", rng).parameters()) == [
+    assert list(DecoderLayer(LayerSpec(4, 2, 5, "pre"), rng).parameters()) == [
         f"{part}.{name}" for part, names in arrays.items() for name in names
     ]
 
@@ -129,12 +130,12 @@ def test_parameter_names(rng):
     [
         ((6, 4, 8, "pre"), "heads: expected a divisor of the width 6, got 4"),
         ((6, 2, 0, "pre"), "width_out: expected a whole number of at least 1, got 0"),
-        ((6, 2, 8, "both"), "norm: expected 'post' or 'pre', got 'both'"),
+        ((6, 2, 8, "both"), "placement: expected 'post' or 'pre', got 'both'"),
     ],
 )
 def test_bad_settings_are_named(rng, arguments, message):
     with pytest.raises(ValueError, match=message):
-        DecoderLayer(*arguments, rng)
+        DecoderLayer(LayerSpec(*arguments), rng)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_bad_settings_are_named(rng, arguments, message):
     ],
 )
 def test_bad_input_is_named(rng, changed, message):
-    layer = DecoderLayer(6, 2, 7, "pre", rng, np.float64)
+    layer = DecoderLayer(LayerSpec(6, 2, 7, "pre", dtype=np.float64), rng)
     given = {"x": np.ones((2, 5, 6)), "source": np.ones((2, 4, 6))}
     with pytest.raises(ValueError, match=message):
         layer.forward(**(given | changed))

@@ -7,29 +7,21 @@ from witnesses import arrays_in, generators, normal, randomise, sizes
 from transformer_core.layers import (
     EncoderLayer,
     FeedForward,
+    LayerNorm,
+    LayerSpec,
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     Residual,
 )
-from transformer_core.models import Encoder
 from transformer_core.ops import mean_squared_error
+from transformer_core.tasks.reconstruction import Reconstructor
 
 RATE = 0.3
 
 
 def encoder(rng, dtype, dropout=RATE):
-    return Encoder(
-        2,
-        6,
-        2,
-        7,
-        norm="pre",
-        final_norm=True,
-        readout=True,
-        rng=rng,
-        dtype=dtype,
-        dropout=dropout,
-    )
+    spec = LayerSpec(6, 2, 7, "pre", dropout=dropout, dtype=dtype)
+    return Reconstructor(spec, 2, rng, final_norm=True)
 
 
 def masks(cache):
@@ -58,7 +50,8 @@ def test_the_branch_is_dropped_and_the_skip_connection_is_not(
     norm, rng, batch, length, width
 ):
     branch = FeedForward(width, width + 1, rng, np.float64)
-    layer = randomise(Residual(branch, width, norm, np.float64, RATE), rng)
+    norm_layer = LayerNorm(width, np.float64)
+    layer = randomise(Residual(branch, norm_layer, norm, RATE), rng)
     x = rng.normal(size=(batch, length, width))
     y, cache = layer.forward(x, rng=rng)
     out, _ = branch.forward(layer.norm.forward(x)[0] if norm == "pre" else x)
@@ -113,8 +106,8 @@ def test_training_is_repeatable_and_differs_from_evaluation(rng):
     [
         lambda rng: MultiHeadSelfAttention(6, 2, rng, dropout=1.0),
         lambda rng: MultiHeadCrossAttention(6, 2, rng, dropout=1.0),
-        lambda rng: Residual(FeedForward(6, 7, rng), 6, "pre", dropout=1.0),
-        lambda rng: EncoderLayer(6, 2, 7, "pre", rng, dropout=1.0),
+        lambda rng: Residual(FeedForward(6, 7, rng), LayerNorm(6), "pre", dropout=1.0),
+        lambda rng: EncoderLayer(LayerSpec(6, 2, 7, "pre", dropout=1.0), rng),
         lambda rng: encoder(rng, np.float32, dropout=1.0),
     ],
 )

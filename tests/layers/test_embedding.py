@@ -7,10 +7,11 @@ from transformer_core.foundation.names import join
 from transformer_core.layers import (
     Embedding,
     EncoderLayer,
+    Layer,
+    LayerSpec,
     LearnedPositions,
     TiedReadout,
 )
-from transformer_core.layers.layer import Layer
 
 
 class LanguageModel(Layer):
@@ -19,14 +20,8 @@ class LanguageModel(Layer):
     def __init__(self, rng, dtype):
         self.embedding = Embedding(7, 6, rng, dtype=dtype)
         self.positions = LearnedPositions(5, 6, rng, dtype=dtype)
-        self.encoder = EncoderLayer(6, 2, 4, "pre", rng, dtype)
+        self.encoder = EncoderLayer(LayerSpec(6, 2, 4, "pre", dtype=dtype), rng)
         self.readout = TiedReadout(7, dtype)
-        self.sublayers = {
-            "embedding": self.embedding,
-            "positions": self.positions,
-            "encoder": self.encoder,
-            "readout": self.readout,
-        }
 
     def forward(self, ids):
         rows, embedding_cache = self.embedding.forward(ids)

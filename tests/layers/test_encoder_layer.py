@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from witnesses import causal, generators, randomise, sizes
 
-from transformer_core.layers import EncoderLayer
+from transformer_core.layers import EncoderLayer, LayerSpec
 
 
 def draw(rng, batch, length, heads, width, norm):
-    layer = EncoderLayer(heads * width, heads, width + 3, norm, rng, np.float64)
-    return randomise(layer, rng), rng.normal(size=(batch, length, heads * width))
+    spec = LayerSpec(heads * width, heads, width + 3, norm, dtype=np.float64)
+    return randomise(EncoderLayer(spec, rng), rng), rng.normal(
+        size=(batch, length, heads * width)
+    )
 
 
 norms = st.sampled_from(["post", "pre"])
@@ -56,7 +58,7 @@ def test_parameter_names(rng):
         "feed_forward.branch.output": ["weight", "bias"],
         "feed_forward.norm": ["gamma", "beta"],
     }
-    assert set(EncoderLayer(4, 2, 5, "pre", rng).parameters()) == {
+    assert set(EncoderLayer(LayerSpec(4, 2, 5, "pre"), rng).parameters()) == {
         f"{part}.{name}" for part, names in arrays.items() for name in names
     }
 
@@ -66,9 +68,9 @@ def test_parameter_names(rng):
     [
         ((6, 4, 8, "pre"), "heads: expected a divisor of the width 6, got 4"),
         ((6, 2, 0, "pre"), "width_out: expected a whole number of at least 1, got 0"),
-        ((6, 2, 8, "both"), "norm: expected 'post' or 'pre', got 'both'"),
+        ((6, 2, 8, "both"), "placement: expected 'post' or 'pre', got 'both'"),
     ],
 )
 def test_bad_settings_are_named(rng, arguments, message):
     with pytest.raises(ValueError, match=message):
-        EncoderLayer(*arguments, rng)
+        EncoderLayer(LayerSpec(*arguments), rng)

@@ -13,6 +13,7 @@ from witnesses import (
 )
 
 from transformer_core.layers import MultiHeadSelfAttention
+from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.ops import attention
 
 
@@ -166,3 +167,13 @@ def test_bad_input_is_named(rng, x, keep, message):
     layer = MultiHeadSelfAttention(6, 2, rng, np.float64)
     with pytest.raises(ValueError, match=message):
         layer.forward(x, keep)
+
+
+def test_a_step_of_several_positions_is_refused(rng):
+    """Each of them would see those after it."""
+    layer = MultiHeadSelfAttention(6, 2, rng, np.float64)
+    past = KeyValue(np.ones((2, 2, 3, 3)), np.ones((2, 2, 3, 3)))
+    with pytest.raises(
+        ValueError, match=r"x: expected shape \(B, 1, D\), got \(2, 2, 6"
+    ):
+        layer.step(np.ones((2, 2, 6)), past)

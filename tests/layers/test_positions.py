@@ -4,7 +4,8 @@ from cases import LAYERS
 from hypothesis import given
 from witnesses import assert_exact, generators, sizes, symbols
 
-from transformer_core.layers import LearnedPositions
+from transformer_core.layers import LearnedPositions, SinusoidalPositions
+from transformer_core.ops import sinusoidal_positions
 
 
 @pytest.mark.equation("eq:learned-positions-backward")
@@ -77,3 +78,26 @@ def test_a_cotangent_of_another_shape_is_named(rng):
 def test_bad_sizes_are_named(rng, length, width, message):
     with pytest.raises(ValueError, match=message):
         LearnedPositions(length, width, rng)
+
+
+# --- sinusoidal positions ---------------------------------------------------------------
+
+
+def test_sinusoidal_positions_are_added_from_the_first_on_and_not_learnt(rng):
+    layer = SinusoidalPositions(7, 6, np.float64)
+    x = rng.normal(size=(2, 3, 6))
+    y, cache = layer.forward(x, first=4)
+    assert np.array_equal(y, x + sinusoidal_positions(7, 6)[4:])
+    dy = rng.normal(size=y.shape)
+    dx, grads = layer.backward(dy, cache)
+    assert np.array_equal(dx, dy) and grads == layer.parameters() == {}
+
+
+def test_sinusoidal_positions_beyond_the_table_are_named():
+    layer = SinusoidalPositions(7, 6)
+    with pytest.raises(ValueError, match="x: expected at most 7 positions, got 8"):
+        layer.forward(np.ones((1, 3, 6)), first=5)
+    with pytest.raises(ValueError, match=r"x: expected shape \(B, T, 6\), got"):
+        layer.forward(np.ones((1, 3, 5)))
+    with pytest.raises(ValueError, match=r"dy: expected shape \(B, T, 6\), got"):
+        layer.backward(np.ones((1, 3, 5)), None)

@@ -18,7 +18,7 @@ from transformer_core.sentence import EMBEDDING
 
 def draw(rng, batch, length, width, norm):
     branch = FeedForward(width, width + 1, rng, np.float64)
-    layer = randomise(Residual(branch, width, norm, np.float64), rng)
+    layer = randomise(Residual(branch, LayerNorm(width, np.float64), norm), rng)
     return layer, rng.normal(size=(batch, length, width))
 
 
@@ -60,7 +60,7 @@ def test_the_pre_ln_jacobian_is_the_identity_and_that_of_the_branch(
     """Of the last position's output: sequence i of a batch of copies gets row i."""
     model_width = heads * width
     branch = MultiHeadSelfAttention(model_width, heads, rng, np.float64)
-    layer = randomise(Residual(branch, model_width, "pre", np.float64), rng)
+    layer = randomise(Residual(branch, LayerNorm(model_width, np.float64), "pre"), rng)
     x = np.tile(rng.normal(size=(length, model_width)), (model_width, 1, 1))
     rows = np.zeros_like(x)
     rows[:, -1] = np.eye(model_width)
@@ -93,9 +93,11 @@ def test_a_silent_post_ln_branch_leaves_the_gradient_of_the_norm(
     assert np.array_equal(layer.backward(dy, cache)[0], expected)
 
 
-def test_another_norm_is_named(rng):
-    with pytest.raises(ValueError, match="norm: expected 'post' or 'pre', got 'Pre'"):
-        Residual(FeedForward(4, 5, rng), 4, "Pre")
+def test_another_placement_is_named(rng):
+    with pytest.raises(
+        ValueError, match="placement: expected 'post' or 'pre', got 'Pre'"
+    ):
+        Residual(FeedForward(4, 5, rng), LayerNorm(4), "Pre")
 
 
 @pytest.mark.parametrize(
@@ -112,12 +114,9 @@ def test_gradients_are_exact(symbolic, norm):
     branch = Linear(3, 3, np.random.default_rng(0))
     branch.weight = np.array([[a, half, 0], [0, 2, b], [c, 0, -1]])
     branch.bias = symbols("b", 3)
-    block = Residual(branch, 3, norm)
+    block = Residual(branch, LayerNorm(3, eps=half), norm)
     block.norm.gamma = np.array([sympy.Integer(2), third, sympy.Integer(-1)])
     block.norm.beta = symbols("h", 3)
-    block.norm.forward = lambda x: layer_norm(
-        x, block.norm.gamma, block.norm.beta, half
-    )
     x, dy = symbols("x", 3), symbols("d", 3)
     y, cache = block.forward(x)
     dx, grads = block.backward(dy, cache)
@@ -142,7 +141,9 @@ def test_gradients_are_exact(symbolic, norm):
     ],
 )
 def test_the_block_on_paper(norm, y, dx):
-    block = Residual(Linear(4, 4, np.random.default_rng(0)), 4, norm, np.float64)
+    block = Residual(
+        Linear(4, 4, np.random.default_rng(0)), LayerNorm(4, np.float64), norm
+    )
     block.branch.weight[...] = 0
     block.branch.weight[3, :2] = 0.5, -0.5
     out, cache = block.forward(EMBEDDING[:1])

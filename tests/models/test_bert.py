@@ -2,6 +2,7 @@ import copy
 
 import numpy as np
 import pytest
+from cases import split_variant
 from hypothesis import given
 from hypothesis import strategies as st
 from witnesses import (
@@ -16,8 +17,8 @@ from witnesses import (
 )
 
 from transformer_core.foundation.names import sizes as count
-from transformer_core.layers import Linear
-from transformer_core.models import Bert
+from transformer_core.layers import AttentionSpec, LayerSpec, OwnReadout
+from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import (
     cross_entropy,
     cross_entropy_backward,
@@ -33,12 +34,12 @@ from transformer_core.training import combine
 VARIANTS = {
     "seed 004": {},
     "tied": {"tied": True},
-    "GELU": {"activation": "gelu"},
-    "GELU, tanh": {"activation": "gelu_tanh"},
+    "GELU": {"feed_forward": "gelu"},
+    "GELU, tanh": {"feed_forward": "gelu_tanh"},
     "embedding LayerNorm": {"embedding_norm": True},
-    "Pre-LN": {"norm": "pre"},
+    "Pre-LN": {"placement": "pre"},
     "no final LayerNorm": {"final_norm": False},
-    "attention biases": {"attention_bias": True},
+    "attention biases": {"attention": AttentionSpec(2)},
     "segments": {"segments": 2},
     "dropout": {"dropout": 0.3},
 }
@@ -48,17 +49,17 @@ VARIANTS["everything"] = {
 variants = st.fixed_dictionaries(
     {
         "tied": st.booleans(),
-        "activation": st.sampled_from(["relu", "gelu", "gelu_tanh"]),
+        "feed_forward": st.sampled_from(["relu", "gelu", "gelu_tanh"]),
         "embedding_norm": st.booleans(),
-        "norm": st.sampled_from(["post", "pre"]),
+        "placement": st.sampled_from(["post", "pre"]),
         "final_norm": st.booleans(),
-        "attention_bias": st.booleans(),
         "segments": st.sampled_from([0, 3]),
     }
 )
 every_variant = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 
 V, LENGTH, PAD = 8, 6, 0
+UNBIASED = AttentionSpec(2, bias=False)
 IDS = np.array([[3, 1, 3, 5, 1], [4, 3, 1, PAD, PAD]])  # repeated, and padded
 TARGETS = np.array([[3, 2, 3, 6, 7], [4, 6, 1, PAD, PAD]])
 MASKED = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 0, 0]], bool)
@@ -67,8 +68,8 @@ SEGMENTS = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
 
 
 def build(variant, rng, dtype=np.float64):
-    model = Bert(V, LENGTH, 2, 6, 2, 7, **variant, rng=rng, dtype=dtype)
-    return randomise(model, rng)
+    spec, others = split_variant(6, UNBIASED, 7, variant, "post", dtype)
+    return randomise(Bert(spec, StackSpec(V, LENGTH, 2), rng, **others), rng)
 
 
 def inputs(model):
@@ -98,8 +99,14 @@ def assert_close(left, right):
 # --- the seed's model -------------------------------------------------------------------
 
 
+def seed_004(rng, **variant):
+    attention = AttentionSpec(4, bias=False)
+    spec, others = split_variant(192, attention, 768, variant, "post", np.float32)
+    return Bert(spec, StackSpec(8192, 64, 3), rng, **others)
+
+
 def test_the_model_of_the_seed_has_4_498_880_parameters(rng):
-    parameters = Bert(8192, 64, 3, 192, 4, 768, rng=rng).parameters()
+    parameters = seed_004(rng).parameters()
     parts = count(parameters, depth=2)
     assert parts == {
         "tokens.table": 1_572_864,
@@ -120,14 +127,15 @@ def test_the_model_of_the_seed_has_4_498_880_parameters(rng):
     [
         ({"tied": True}, -1_572_864),
         ({"embedding_norm": True}, 384),
-        ({"attention_bias": True}, 3 * 4 * 192),
+        ({"attention": 4}, 3 * 4 * 192),
+        ({"attention": AttentionSpec(4, 32, 96, False)}, 3 * 192 * 4 * 2 * (96 - 64)),
         ({"segments": 2}, 384),
         ({"final_norm": False}, -384),
-        ({"norm": "pre", "activation": "gelu", "dropout": 0.1}, 0),
+        ({"placement": "pre", "feed_forward": "gelu", "dropout": 0.1}, 0),
     ],
 )
 def test_what_an_option_adds_to_the_parameters(rng, option, more):
-    model = Bert(8192, 64, 3, 192, 4, 768, rng=rng, **option)
+    model = seed_004(rng, **option)
     total = sum(array.size for array in model.parameters().values())
     assert total == 4_498_880 + more
 
@@ -172,7 +180,8 @@ def test_loss_gradients_agree_with_the_witnesses(prove, rng, variant):
 
 @pytest.mark.equation("eq:bert-input-backward")
 def test_gradients_of_the_sum_of_embeddings_are_exact(rng):
-    model = Bert(3, 3, 1, 2, 1, 1, rng=rng, segments=2)
+    spec = LayerSpec(2, 1, 1, "post")
+    model = Bert(spec, StackSpec(3, 3, 1), rng, segments=2)
     tables = symbols("e", 3, 2), symbols("s", 2, 2), symbols("p", 3, 2)
     model.tokens.table, model.segments.table, model.positions.table = tables
     x, cache = model.embed(np.array([[2, 0], [2, 2]]), np.array([[0, 1], [1, 1]]))
@@ -239,20 +248,10 @@ def batches(draw, tied=None):
     variant["tied"] = variant["tied"] if tied is None else tied
     heads, width, batch, longest = (draw(sizes) for _ in range(4))
     vocabulary = draw(sizes) + 1
-    model = randomise(
-        Bert(
-            vocabulary,
-            longest + 1,
-            1 + draw(sizes) % 2,
-            heads * width,
-            heads,
-            draw(sizes),
-            **variant,
-            rng=rng,
-            dtype=np.float64,
-        ),
-        rng,
-    )
+    stack = StackSpec(vocabulary, longest + 1, 1 + draw(sizes) % 2)
+    attention = AttentionSpec(heads, bias=draw(st.booleans()))
+    spec, others = split_variant(heads * width, attention, draw(sizes), variant)
+    model = randomise(Bert(spec, stack, rng, **others), rng)
     lengths = rng.integers(1, longest + 1, batch)
     real = np.arange(longest) < lengths[:, np.newaxis]
     masked = real & (rng.random(real.shape) < 0.5)
@@ -321,8 +320,7 @@ def test_a_tied_table_receives_both_terms(batch):
     model = batch["model"]
     table, bias = model.tokens.table, model.readout.bias
     untied = copy.copy(model)
-    untied.tied = False
-    untied.readout = Linear(table.shape[1], len(table), np.random.default_rng(0))
+    untied.readout = OwnReadout(table.shape[1], len(table), np.random.default_rng(0))
     untied.readout.weight, untied.readout.bias = table.T, bias
     loss, grads = run(batch, model=untied)
     tied_loss, tied_grads = run(batch)
@@ -365,7 +363,7 @@ def test_the_parts_run_in_order(rng):
     x, _ = model.embedding_norm.forward(x)
     x, _ = dropout(x, 0.3, given["rng"])
     h, _ = model.encoder.forward(x, KEEP, given["rng"])
-    logits, _ = model.readout.forward(h[MASKED])
+    logits, _ = model.readout.forward(h[MASKED], model.tokens.table)
     assert np.allclose(read_out(model)[0], logits, rtol=1e-12)
 
 
@@ -496,14 +494,16 @@ def test_a_cotangent_of_another_shape_is_named(rng, masked):
     [
         ({"vocabulary": 0}, "vocabulary: expected a whole number of at least 1, got 0"),
         ({"length": 0}, "length: expected a whole number of at least 1, got 0"),
-        ({"heads": 4}, "heads: expected a divisor of the width 6, got 4"),
+        ({"attention": 4}, "heads: expected a divisor of the width 6, got 4"),
         ({"segments": -1}, "vocabulary: expected a whole number of at least 1, got -1"),
         ({"dropout": 1.0}, "dropout: expected"),
-        ({"norm": "both"}, "norm: expected 'post' or 'pre', got 'both'"),
-        ({"activation": "sine"}, "activation: expected one of"),
+        ({"placement": "both"}, "placement: expected 'post' or 'pre', got 'both'"),
+        ({"feed_forward": "sine"}, "feed_forward: expected one of"),
     ],
 )
 def test_bad_settings_are_named(rng, changed, message):
-    settings = {"vocabulary": V, "length": 5, "layers": 1, "width": 6, "heads": 2}
+    settings = {"vocabulary": V, "length": 5} | changed
+    stack = StackSpec(settings.pop("vocabulary"), settings.pop("length"), 1)
     with pytest.raises(ValueError, match=message):
-        Bert(**(settings | {"hidden_width": 7} | changed), rng=rng)
+        spec, others = split_variant(6, 2, 7, settings)
+        Bert(spec, stack, rng, **others)

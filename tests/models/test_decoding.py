@@ -1,14 +1,19 @@
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import split_variant
 from hypothesis import given
 from hypothesis import strategies as st
 from witnesses import arrays_in, generators, padding, randomise, sizes
 
-from transformer_core.models import EncoderDecoder, beam_search, greedy_search
-from transformer_core.models.encoder_decoder import DecodingState
+from transformer_core.layers import LayerSpec
+from transformer_core.models import (
+    EncoderDecoder,
+    StackSpec,
+    beam_search,
+    greedy_search,
+)
 from transformer_core.ops import softmax
 
 PAD, START, END, A, B = range(5)
@@ -19,8 +24,8 @@ SOURCE_LENGTHS = np.array([4, 2])
 penalties = st.sampled_from([0.0, 0.6, 1.0, 2.0])
 variants = st.fixed_dictionaries(
     {
-        "norm": st.sampled_from(["post", "pre"]),
-        "activation": st.sampled_from(["relu", "gelu_tanh"]),
+        "placement": st.sampled_from(["post", "pre"]),
+        "feed_forward": st.sampled_from(["relu", "gelu_tanh"]),
         "tied": st.booleans(),
         "shared": st.booleans(),
     }
@@ -33,43 +38,41 @@ def readers(draw):
     rng, variant = draw(generators), draw(variants)
     heads, half, batch, longest = (draw(sizes) for _ in range(4))
     vocabulary = draw(st.integers(3, 6))
+    spec, others = split_variant(2 * half * heads, heads, draw(sizes), variant)
+    read = vocabulary if variant["shared"] else 7
     model = EncoderDecoder(
-        vocabulary if variant["shared"] else 7,
-        vocabulary,
-        longest,
-        draw(sizes),
-        2 * half * heads,
-        heads,
-        draw(sizes),
-        draw(st.integers(1, 2)),
-        draw(st.integers(1, 2)),
-        **variant,
-        rng=rng,
-        dtype=np.float64,
+        spec,
+        StackSpec(read, longest, draw(st.integers(1, 2))),
+        StackSpec(vocabulary, draw(sizes), draw(st.integers(1, 2))),
+        rng,
+        **others,
     )
     source = rng.integers(len(model.source_embedding.table), size=(batch, longest))
     return randomise(model, rng), source, rng.integers(1, longest + 1, batch)
 
 
 def build(rng, dtype=np.float64):
-    model = EncoderDecoder(6, 5, 4, 4, 6, 2, 7, 1, 2, rng=rng, dtype=dtype)
+    spec = LayerSpec(6, 2, 7, "pre", dtype=dtype)
+    model = EncoderDecoder(spec, StackSpec(6, 4, 1), StackSpec(5, 4, 2), rng)
     return randomise(model, rng)
 
 
 class Chain:
     """A model that looks at nothing but the newest token u: row u of p holds p(v | u)."""
 
-    target_length = 6
+    vocabulary, longest = 5, 6
 
     def __init__(self, rows):
         p = np.full((5, 5), 1e-9)
         for u, row in rows.items():
             p[u, list(row)] = list(row.values())
         self.logits = np.log(p)
-        self.target_embedding = SimpleNamespace(table=p)
 
-    def read(self, source, source_keep):
-        return DecodingState((), (), source_keep)
+    def begin(self, *inputs):
+        return self
+
+    def select(self, rows):
+        return self
 
     def step(self, tokens, state):
         return self.logits[tokens], state
@@ -96,11 +99,11 @@ def log_p(model, source, tokens, start=START):
 def test_step_by_step_the_logits_are_those_of_the_whole_target(drawn, rng):
     model, source, lengths = drawn
     keep = padding(lengths, source.shape[1])
-    shape = len(source), model.target_length
+    shape = len(source), model.longest
     shifted = rng.integers(len(model.target_embedding.table), size=shape)
     expected, _ = model.forward(source, shifted, keep)
-    state = model.read(source, keep)
-    for t in range(model.target_length):
+    state = model.begin(source, lengths)
+    for t in range(model.longest):
         logits, state = model.step(shifted[:, t], state)
         assert np.allclose(logits, expected[:, t], rtol=1e-8, atol=1e-8)
 
@@ -110,7 +113,7 @@ def test_step_by_step_float32_is_kept_and_differs_by_rounding(rng):
     shifted = rng.integers(5, size=(2, 4))
     keep = padding(SOURCE_LENGTHS, 4)
     expected, _ = model.forward(SOURCE, shifted, keep)
-    state = model.read(SOURCE, keep)
+    state = model.begin(SOURCE, SOURCE_LENGTHS)
     for t in range(4):
         logits, state = model.step(shifted[:, t], state)
         numbers = [a for a in arrays_in(state) if a.dtype != bool]
@@ -120,7 +123,9 @@ def test_step_by_step_float32_is_kept_and_differs_by_rounding(rng):
 
 def test_a_state_can_be_continued_in_two_ways(rng):
     model = build(rng)
-    _, state = model.step(np.array([START, START]), model.read(SOURCE[:, :2]))
+    _, state = model.step(
+        np.array([START, START]), model.begin(SOURCE[:, :2], np.array([2, 2]))
+    )
     copies = [array.copy() for array in arrays_in(state)]
     first, _ = model.step(np.array([3, 4]), state)
     second, _ = model.step(np.array([4, 3]), state)
@@ -136,7 +141,7 @@ def test_the_source_is_read_once(rng, monkeypatch):
     monkeypatch.setattr(
         model.encoder, "forward", lambda *a: calls.append("encoder") or encode(*a)
     )
-    for layer in model.decoder_layers:
+    for layer in model.decoder.layers:
         cross = layer.cross_attention.branch
         monkeypatch.setattr(
             cross.key_value,
@@ -157,7 +162,7 @@ def test_the_source_is_read_once(rng, monkeypatch):
 def test_greedy_search_takes_the_likeliest_token_after_a_full_recomputation(drawn, rng):
     model, source, lengths = drawn
     start, end = (int(i) for i in rng.integers(3, size=2))
-    longest = int(rng.integers(1, model.target_length + 1))
+    longest = int(rng.integers(1, model.longest + 1))
     tokens, written = greedy_search(
         model, source, lengths, start=start, end=end, padding=1, longest=longest
     )
@@ -224,7 +229,7 @@ def test_scores_are_those_of_teacher_forcing(drawn, length_penalty, beam):
                 total = log_p(model, ids[:s], tokens[:n]).sum()
                 assert np.isclose(score, total / n**length_penalty, rtol=1e-9)
                 assert END not in tokens[: n - 1]
-                assert n == model.target_length or tokens[n - 1] == END
+                assert n == model.longest or tokens[n - 1] == END
                 assert (tokens[n:] == PAD).all()
 
 
@@ -366,9 +371,15 @@ def test_the_penalty_decides_between_short_and_long(length_penalty, best):
     "search, more", [(greedy_search, {}), (beam_search, {"beam": 2})]
 )
 def test_bad_input_is_named(rng, search, more, changed, message):
-    given = {"source": SOURCE, "source_lengths": SOURCE_LENGTHS, **IDS, **more}
+    given = {
+        "source": SOURCE,
+        "source_lengths": SOURCE_LENGTHS,
+        **IDS,
+        **more,
+    } | changed
+    inputs = given.pop("source"), given.pop("source_lengths")
     with pytest.raises(ValueError, match=message):
-        search(build(rng), **(given | changed))
+        search(build(rng), *inputs, **given)
 
 
 @pytest.mark.parametrize(
@@ -376,8 +387,9 @@ def test_bad_input_is_named(rng, search, more, changed, message):
     [
         ({"beam": 0}, "beam: expected a whole number of at least 1, got 0"),
         ({"beam": 1.5}, "beam: expected a whole number of at least 1, got 1.5"),
-        ({"length_penalty": -1}, "length_penalty: expected a number of at least 0"),
-        ({"length_penalty": np.nan}, "length_penalty: expected a number of at least 0"),
+        ({"length_penalty": -1}, "length_penalty: expected a number from 0 to 10"),
+        ({"length_penalty": np.nan}, "length_penalty: expected a number from 0 to 10"),
+        ({"length_penalty": 64}, "length_penalty: expected a number from 0 to 10"),
     ],
 )
 def test_bad_settings_of_the_beam_are_named(rng, changed, message):
@@ -389,7 +401,7 @@ def test_bad_settings_of_the_beam_are_named(rng, changed, message):
 
 def test_a_step_too_far_and_tokens_of_another_shape_are_named(rng):
     model = build(rng)
-    state = model.read(SOURCE)
+    state = model.begin(SOURCE, SOURCE_LENGTHS)
     for tokens in (np.array([1]), np.array([[1, 1]])):
         with pytest.raises(ValueError, match=r"tokens: expected shape \(2\), got"):
             model.step(tokens, state)

@@ -3,6 +3,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from cases import split_variant
 from hypothesis import given
 from hypothesis import strategies as st
 from witnesses import (
@@ -16,8 +17,8 @@ from witnesses import (
 )
 
 from transformer_core.gradient_check import check_gradients
-from transformer_core.layers import Linear
-from transformer_core.models import EncoderDecoder, greedy_search
+from transformer_core.layers import LayerSpec, NormSpec, OwnReadout
+from transformer_core.models import EncoderDecoder, StackSpec, greedy_search
 from transformer_core.ops import cross_entropy, sinusoidal_positions, softmax
 from transformer_core.optim import Adam
 from transformer_core.training import combine
@@ -36,21 +37,21 @@ VARIANTS = {
     "untied": {"tied": False},
     "shared": {"tied": False, "shared": True},
     "tied and shared": {"shared": True},
-    "Post-LN": {"norm": "post"},
-    "GELU": {"activation": "gelu"},
+    "Post-LN": {"placement": "post"},
+    "GELU": {"feed_forward": "gelu"},
     "dropout": {"dropout": 0.3},
     "everything": {
-        "norm": "post",
+        "placement": "post",
         "shared": True,
-        "activation": "gelu_tanh",
+        "feed_forward": "gelu_tanh",
         "dropout": 0.3,
     },
 }
 every_variant = pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 variants = st.fixed_dictionaries(
     {
-        "norm": st.sampled_from(["post", "pre"]),
-        "activation": st.sampled_from(["relu", "gelu", "gelu_tanh"]),
+        "placement": st.sampled_from(["post", "pre"]),
+        "feed_forward": st.sampled_from(["relu", "gelu", "gelu_tanh"]),
         "tied": st.booleans(),
         "shared": st.booleans(),
     }
@@ -59,9 +60,9 @@ variants = st.fixed_dictionaries(
 
 def build(variant, rng, dtype=np.float64):
     vocabulary = V if variant.get("shared") else V_SOURCE
-    model = EncoderDecoder(
-        vocabulary, V, 5, 6, 6, 2, 5, 1, 2, **variant, rng=rng, dtype=dtype
-    )
+    spec, others = split_variant(6, 2, 5, variant, dtype=dtype)
+    source, target = StackSpec(vocabulary, 5, 1), StackSpec(V, 6, 2)
+    model = EncoderDecoder(spec, source, target, rng, **others)
     for array in randomise(model, rng).parameters().values():
         array *= 0.5  # smooth enough for central differences
     return model
@@ -121,28 +122,24 @@ def test_loss_gradients_agree_with_the_witnesses(prove, rng, variant, smoothing)
 @every_variant
 def test_the_parts_run_in_order(rng, variant):
     model = build(variant, rng)
-    source_table = (
-        model.target_embedding if model.shared else model.source_embedding
-    ).table
+    source_table = model.source_embedding.table
     positions = sinusoidal_positions(6, 6)
     x = 6**0.5 * source_table[SOURCE] + positions[:4]
     encoded, _ = model.encoder.forward(x, KEEP)
     z = 6**0.5 * model.target_embedding.table[TARGET[:, :-1]] + positions[:5]
-    for layer in model.decoder_layers:
-        z, _ = layer.forward(z, encoded, causal(5), KEEP)
-    if variant.get("norm", "pre") == "pre":
-        z, _ = model.final_norm.forward(z)
-    weight = model.target_embedding.table.T if model.tied else model.readout.weight
+    z, _ = model.decoder.forward(z, encoded, causal(5), KEEP)
+    tied = variant.get("tied", True)
+    weight = model.target_embedding.table.T if tied else model.readout.weight
     logits, _ = model.forward(SOURCE, TARGET[:, :-1], KEEP)
     assert np.allclose(logits, z @ weight + model.readout.bias, rtol=1e-12)
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_only_pre_ln_stacks_end_in_a_norm_of_their_own(rng, norm):
-    names = build({"norm": norm}, rng).parameters()
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_only_pre_ln_stacks_end_in_a_norm_of_their_own(rng, placement):
+    names = build({"placement": placement}, rng).parameters()
     last = {name for name in names if name.rpartition(".")[0].endswith("final_norm")}
-    arrays = {"gamma", "beta"} if norm == "pre" else set()
-    stacks = ("encoder.final_norm", "final_norm")
+    arrays = {"gamma", "beta"} if placement == "pre" else set()
+    stacks = ("encoder.final_norm", "decoder.final_norm")
     assert last == {f"{stack}.{array}" for stack in stacks for array in arrays}
 
 
@@ -192,19 +189,14 @@ def batches(draw, **fixed):
     rng, variant = draw(generators), draw(variants) | fixed
     heads, half, batch, longest_source, longest_target = (draw(sizes) for _ in range(5))
     vocabulary = draw(sizes) + 1
+    spec, others = split_variant(2 * half * heads, heads, draw(sizes), variant)
+    read = vocabulary if variant["shared"] else draw(sizes)
     model = EncoderDecoder(
-        vocabulary if variant["shared"] else draw(sizes),
-        vocabulary,
-        longest_source,
-        longest_target,
-        2 * half * heads,
-        heads,
-        draw(sizes),
-        draw(st.integers(1, 2)),
-        draw(st.integers(1, 2)),
-        **variant,
-        rng=rng,
-        dtype=np.float64,
+        spec,
+        StackSpec(read, longest_source, draw(st.integers(1, 2))),
+        StackSpec(vocabulary, longest_target, draw(st.integers(1, 2))),
+        rng,
+        **others,
     )
     randomise(model, rng)
     return model, (
@@ -281,9 +273,8 @@ def test_a_table_receives_one_term_for_each_of_its_uses(drawn):
     model, batch = drawn
     table = model.target_embedding.table
     separate = copy.copy(model)
-    separate.tied = separate.shared = False
     separate.source_embedding = copy.copy(model.target_embedding)
-    separate.readout = Linear(table.shape[1], len(table), np.random.default_rng(0))
+    separate.readout = OwnReadout(table.shape[1], len(table), np.random.default_rng(0))
     separate.readout.weight, separate.readout.bias = table.T, model.readout.bias
     loss, grads = separate.loss_and_gradients(*batch)
     shared_loss, shared_grads = model.loss_and_gradients(*batch)
@@ -311,9 +302,11 @@ def test_every_decoder_layer_sends_a_gradient_to_the_encoder(rng):
     _, grads = model.backward(dlogits, cache)
 
     dz, _, _ = model.readout.backward(dlogits, cache.decoded.readout)
-    dz, _ = model.final_norm.backward(dz, cache.decoded.final_norm)
-    dz, from_last, _ = model.decoder_layers[1].backward(dz, cache.decoded.layers[1])
-    _, from_first, _ = model.decoder_layers[0].backward(dz, cache.decoded.layers[0])
+    first, last = model.decoder.layers
+    first_cache, last_cache = cache.decoded.decoder.layers
+    dz, _ = model.decoder.final_norm.backward(dz, cache.decoded.decoder.final_norm)
+    dz, from_last, _ = last.backward(dz, last_cache)
+    _, from_first, _ = first.backward(dz, first_cache)
     assert np.abs(from_first).max() > 1e-3 and np.abs(from_last).max() > 1e-3
     of_encoder = [
         model.encoder.backward(dencoded, cache.encoded.encoder)[1]
@@ -339,7 +332,7 @@ def test_words_that_are_not_read_have_no_gradient_unless_the_table_is_tied(rng):
 
 
 def test_every_place_draws_a_mask_of_its_own(rng):
-    model = build({"dropout": 0.5, "activation": "gelu_tanh"}, rng)
+    model = build({"dropout": 0.5, "feed_forward": "gelu_tanh"}, rng)
     _, cache = forward(model)
     masks = [array for array in arrays_in(cache) if array.dtype == bool]
     assert Counter(mask.shape for mask in masks) == {
@@ -364,8 +357,8 @@ def test_evaluation_drops_nothing(rng):
     model = build({"dropout": 0.5}, rng)
     evaluated, _ = model.forward(SOURCE, TARGET[:, :-1], KEEP)
     model.dropout = 0.0
-    for layer in [*model.encoder.layers, *model.decoder_layers]:
-        for residual in layer.sublayers.values():
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        for residual in layer.sublayers().values():
             residual.dropout = residual.branch.dropout = 0.0
     without, _ = forward(model)
     assert np.array_equal(evaluated, without)
@@ -386,8 +379,13 @@ def test_the_dtype_is_kept(rng, variant, dtype):
 
 
 def test_settings_that_are_numpy_numbers_keep_float32(rng):
-    numbers = [np.int64(n) for n in (V_SOURCE, V, 5, 6, 6, 2, 3, 1, 2)]
-    model = EncoderDecoder(*numbers, rng=rng, dropout=np.float64(0.3))
+    six, two = np.int64(6), np.int64(2)
+    spec = LayerSpec(six, two, two, "pre", dropout=np.float64(0.3))
+    source, target = (
+        StackSpec(np.int64(V_SOURCE), six, two),
+        StackSpec(np.int64(V), six, two),
+    )
+    model = EncoderDecoder(spec, source, target, rng)
     logits, cache = forward(model)
     loss, grads = step(model, smoothing=np.float64(0.1))
     numbers = [a for a in arrays_in(cache) if a.dtype.kind not in "biu"]
@@ -404,12 +402,13 @@ def test_a_shared_table_belongs_to_one_layer(rng):
 
 
 def test_the_embeddings_start_as_large_as_the_positions(rng):
-    model = EncoderDecoder(500, 400, 9, 9, 64, 4, 8, 1, 1, rng=rng)
+    source, target = StackSpec(500, 9, 1), StackSpec(400, 9, 1)
+    model = EncoderDecoder(LayerSpec(64, 4, 8, "pre"), source, target, rng)
     ids = np.arange(9)[np.newaxis]
     for table in (model.source_embedding, model.target_embedding):
         assert np.isclose(table.table.std(), 1 / 8, rtol=0.03)
         x, _ = model.embed(ids, table)
-        assert np.isclose((x - model.positions[:9]).std(), 1, rtol=0.1)
+        assert np.isclose((x - model.positions.table[:9]).std(), 1, rtol=0.1)
 
 
 @every_variant
@@ -440,7 +439,10 @@ def test_nothing_that_is_given_is_modified(rng, variant):
 
 
 def test_it_learns_to_reverse_what_it_reads(rng):
-    model = EncoderDecoder(8, 8, 4, 5, 16, 2, 32, 1, 1, rng=rng, shared=True)
+    source, target = StackSpec(8, 4, 1), StackSpec(8, 5, 1)
+    model = EncoderDecoder(
+        LayerSpec(16, 2, 32, "pre"), source, target, rng, shared=True
+    )
     optimizer = Adam(model.parameters(), learning_rate=1e-2)
 
     def sample(batch):
@@ -548,39 +550,42 @@ def test_a_cotangent_of_another_shape_is_named(rng):
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"source_vocabulary": 0}, "vocabulary: expected a whole number of at least 1"),
-        ({"target_vocabulary": 0}, "vocabulary: expected a whole number of at least 1"),
-        ({"source_length": 0}, "source_length: expected a whole number of at least 1"),
-        ({"target_length": 2.0}, "target_length: expected a whole number .* got 2.0"),
-        ({"encoder_layers": 0}, "layers: expected a whole number of at least 1, got 0"),
         (
-            {"decoder_layers": 0},
-            "decoder_layers: expected a whole number of at least 1",
+            {"source": StackSpec(0, 5, 1)},
+            "vocabulary: expected a whole number of at least 1",
         ),
+        (
+            {"target": StackSpec(0, 5, 1)},
+            "vocabulary: expected a whole number of at least 1",
+        ),
+        (
+            {"source": StackSpec(8, 0, 1)},
+            "source length: expected a whole number of at least 1",
+        ),
+        (
+            {"target": StackSpec(7, 2.0, 1)},
+            "target length: expected a whole number .* got 2.0",
+        ),
+        ({"source": StackSpec(8, 5, 0)}, "layers: expected a whole number .* got 0"),
+        ({"target": StackSpec(7, 5, 0)}, "layers: expected a whole number .* got 0"),
         ({"width": 7}, "width: expected an even number, got 7"),
         ({"width": -2}, "width: expected a whole number of at least 1, got -2"),
-        ({"heads": 4}, "heads: expected a divisor of the width 6, got 4"),
+        ({"attention": 4}, "heads: expected a divisor of the width 6, got 4"),
         (
             {"hidden_width": 0},
             "width_out: expected a whole number of at least 1, got 0",
         ),
-        ({"norm": "both"}, "norm: expected 'post' or 'pre', got 'both'"),
-        ({"activation": "sine"}, "activation: expected one of"),
+        ({"placement": "both"}, "placement: expected 'post' or 'pre', got 'both'"),
+        ({"feed_forward": "sine"}, "feed_forward: expected one of relu, .* got 'sine'"),
+        ({"norm": NormSpec("sine")}, "norm: expected one of layer_norm, got 'sine'"),
         ({"dropout": 1.0}, r"dropout: expected a number in \[0, 1\), got 1.0"),
         ({"shared": True}, "shared: expected vocabularies of one size, got 8 and 7"),
     ],
 )
 def test_bad_settings_are_named(rng, changed, message):
-    settings = {
-        "source_vocabulary": 8,
-        "target_vocabulary": 7,
-        "source_length": 5,
-        "target_length": 5,
-        "width": 6,
-        "heads": 2,
-        "hidden_width": 5,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-    }
+    settings = {"source": StackSpec(8, 5, 1), "target": StackSpec(7, 5, 1)}
+    settings |= {"width": 6, "hidden_width": 5} | changed
+    sizes = settings.pop("width"), 2, settings.pop("hidden_width")
     with pytest.raises(ValueError, match=message):
-        EncoderDecoder(**(settings | changed), rng=rng)
+        spec, others = split_variant(*sizes, settings)
+        EncoderDecoder(spec, **others, rng=rng)

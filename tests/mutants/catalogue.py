@@ -309,11 +309,11 @@ CATALOGUE = [
         "layers/multi_head_attention.py",
         {
             "for part in (query, key, value))": (
-                "for part in (query * heads**-0.5, key, value))"
+                "for part in (query * self.heads**-0.5, key, value))"
             ),
-            "return [merge_heads(dpart) for dpart in dparts]": (
+            "return [merge_heads(dpart) for dpart in dparts], doutput": (
                 "dquery, dkey, dvalue = [merge_heads(dpart) for dpart in dparts]\n"
-                "    return [dquery * heads**-0.5, dkey, dvalue]"
+                "        return [dquery * self.heads**-0.5, dkey, dvalue], doutput"
             ),
         },
         "the scores are divided by the root of D instead of K",
@@ -368,10 +368,8 @@ CATALOGUE = [
         BACKWARD,
         "layers/multi_head_attention.py",
         {
-            "dparts = attend_backward(dcontext, self.heads, cache.attention)": (
-                "dquery, dkey, dvalue = attend_backward(\n"
-                "            dcontext, self.heads, cache.attention\n"
-                "        )\n"
+            "dparts, doutput = self.attend_backward(dy, cache)": (
+                "(dquery, dkey, dvalue), doutput = self.attend_backward(dy, cache)\n"
                 "        dparts = [dquery, 0 * dkey, dvalue]"
             )
         },
@@ -403,13 +401,17 @@ CATALOGUE = [
         FORWARD,
         "layers/multi_head_attention.py",
         {
-            "return merge_heads(context), cache": (
-                "return context.reshape(query.shape), cache"
+            "y, output_cache = self.output.forward(merge_heads(context))": (
+                "batch, _, length, _ = context.shape\n"
+                "        y, output_cache = self.output.forward(\n"
+                "            context.reshape(batch, length, -1)\n"
+                "        )"
             ),
-            "attention_backward(split_heads(dcontext, heads), cache)": (
+            "attention_backward(split_heads(dcontext, self.heads), cache.attention)": (
                 "attention_backward(\n"
-                "        dcontext.reshape(*cache.query.shape[:3], -1), cache\n"
-                "    )"
+                "            dcontext.reshape(*cache.attention.query.shape[:3], -1),\n"
+                "            cache.attention,\n"
+                "        )"
             ),
         },
         "heads are cut rightly and joined without a transpose",
@@ -623,10 +625,10 @@ CATALOGUE = [
     Mutant(
         "decoder-reads-padding",
         FORWARD,
-        "models/encoder_decoder.py",
+        "models/decoder.py",
         {
-            "layer.forward(z, encoded, keep, source_keep, rng)": (
-                "layer.forward(z, encoded, keep, None, rng)"
+            "layer.forward(x, source, keep, source_keep, rng)": (
+                "layer.forward(x, source, keep, None, rng)"
             )
         },
         "cross-attention reads the padding of the source",
@@ -641,8 +643,8 @@ CATALOGUE = [
     Mutant(
         "decoder-one-layer-returns",
         BACKWARD,
-        "models/encoder_decoder.py",
-        {"dencoded = dencoded + dsource": "dencoded = dsource"},
+        "models/decoder.py",
+        {"dsource = dsource + dsource_i": "dsource = dsource_i"},
         "= where += was meant: the encoder hears of one decoder layer alone",
     ),
     Mutant(
@@ -680,18 +682,15 @@ CATALOGUE = [
     Mutant(
         "decoding-reads-padding",
         FORWARD,
-        "models/encoder_decoder.py",
-        {"layer.step(z, *pairs, state.source_keep)": "layer.step(z, *pairs, None)"},
+        "models/decoder.py",
+        {"layer.step(x, *pairs, source_keep)": "layer.step(x, *pairs, None)"},
         "decoding step by step, the padding of the source is read",
     ),
     Mutant(
         "beam-search-caches-stay",
         FORWARD,
         "models/decoding.py",
-        {
-            "        state = state._replace("
-            "past=take(state.past, (row * beam + origin).ravel()))\n": ""
-        },
+        {"        state = state.select((row * beam + origin).ravel())\n": ""},
         "beams change places, and their keys and values do not",
     ),
     Mutant(

@@ -11,9 +11,12 @@ from transformer_core.gradient_check import (
     complex_step,
     gradient_error,
 )
-from transformer_core.models import Bert, Encoder, EncoderDecoder
+from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
+from transformer_core.models import Bert, EncoderDecoder, StackSpec
+from transformer_core.tasks.reconstruction import Reconstructor
 
 V, T, S, D, H, F = 7, 5, 4, 6, 2, 8
+UNEQUAL = AttentionSpec(H, key_width=4, value_width=5)
 
 
 class Case(NamedTuple):
@@ -103,21 +106,32 @@ def randomised(model):
     return model
 
 
-def encoder(norm, **settings):
-    return lambda dtype: Encoder(
-        2, D, H, F, norm=norm, rng=np.random.default_rng(0), dtype=dtype, **settings
+def reconstructor(placement, **settings):
+    return lambda dtype: Reconstructor(
+        LayerSpec(D, H, F, placement, dtype=dtype, **settings),
+        2,
+        np.random.default_rng(0),
+        final_norm=placement == "pre",
     )
 
 
-def encoder_decoder(**settings):
+def encoder_decoder(dropout=0.0, **settings):
     return lambda dtype: EncoderDecoder(
-        V, V, S, T, D, H, F, 1, 2, rng=np.random.default_rng(0), dtype=dtype, **settings
+        LayerSpec(D, UNEQUAL, F, "pre", dropout=dropout, dtype=dtype),
+        StackSpec(V, S, 1),
+        StackSpec(V, T, 2),
+        np.random.default_rng(0),
+        **settings,
     )
 
 
-def bert(**settings):
+def bert(feed_forward="relu", dropout=0.0, **settings):
+    attention = AttentionSpec(H, bias=False)
     return lambda dtype: Bert(
-        V, T, 1, D, H, F, rng=np.random.default_rng(0), dtype=dtype, **settings
+        LayerSpec(D, attention, F, "post", NormSpec(), feed_forward, dropout, dtype),
+        StackSpec(V, T, 1),
+        np.random.default_rng(0),
+        **settings,
     )
 
 
@@ -139,8 +153,8 @@ SEGMENTS = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0]])
 
 FRESH = [
     Case(
-        "Encoder",
-        encoder("post", final_norm=False, readout=True),
+        "Reconstructor",
+        reconstructor("post"),
         (rows(1), rows(1)[:, ::-1]),
     ),
     Case(
@@ -152,13 +166,11 @@ FRESH = [
 ]
 GENERIC = [
     Case(
-        f"Encoder, {norm}, {activation}",
-        encoder(
-            norm, final_norm=True, readout=True, activation=activation, dropout=0.3
-        ),
+        f"Reconstructor, {placement}, {activation}",
+        reconstructor(placement, feed_forward=activation, dropout=0.3),
         (rows(3), rows(3)[::-1], SOME_KEEP),
     )
-    for norm, activation in [("post", "gelu"), ("pre", "gelu_tanh")]
+    for placement, activation in [("post", "gelu"), ("pre", "gelu_tanh")]
 ] + [
     Case(
         "EncoderDecoder",
@@ -169,7 +181,7 @@ GENERIC = [
     Case(
         "Bert",
         bert(
-            tied=True, segments=2, embedding_norm=True, activation="gelu", dropout=0.3
+            tied=True, segments=2, embedding_norm=True, feed_forward="gelu", dropout=0.3
         ),
         (IDS, RIGHT_IDS, MASKED, KEEP, SEGMENTS),
     ),

@@ -8,11 +8,12 @@ from transformer_core import ops
 from transformer_core.layers import (
     Embedding,
     LayerNorm,
+    LayerSpec,
     LearnedPositions,
     Linear,
     MultiHeadSelfAttention,
 )
-from transformer_core.models import Encoder, EncoderDecoder
+from transformer_core.models import Encoder, EncoderDecoder, StackSpec
 from transformer_core.optim import SGD, AdamW, clip_by_global_norm, warmup_stable_decay
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
@@ -150,9 +151,7 @@ def a_causal_output_sees_the_past_and_itself_alone(rng):
 
 
 def small_encoder(rng):
-    encoder = Encoder(
-        1, 6, 2, 7, norm="pre", final_norm=True, readout=True, rng=rng, **FLOAT
-    )
+    encoder = Encoder(LayerSpec(6, 2, 7, "pre", **FLOAT), 1, rng, final_norm=True)
     return random(encoder, rng), rng.normal(size=(2, 5, 6))
 
 
@@ -160,8 +159,9 @@ def small_encoder(rng):
 def the_probabilities_of_all_targets_sum_to_one(rng):
     """Over all pairs of tokens that a decoder may write, its source and target padded."""
     vocabulary = 4
-    model = EncoderDecoder(4, vocabulary, 5, 4, 6, 2, 7, 1, 1, rng=rng, **FLOAT)
-    random(model, rng)
+    spec = LayerSpec(6, 2, 7, "pre", **FLOAT)
+    stacks = StackSpec(4, 5, 1), StackSpec(vocabulary, 4, 1)
+    model = random(EncoderDecoder(spec, *stacks, rng), rng)
     source, source_lengths = rng.integers(4, size=(1, 5)), np.array([3])
     total = 0.0
     for pair in product(range(vocabulary), repeat=2):
@@ -180,11 +180,14 @@ def the_probabilities_of_all_targets_sum_to_one(rng):
 
 @theorem
 def writing_token_by_token_scores_as_reading_at_once(rng):
-    model = random(EncoderDecoder(4, 5, 6, 4, 6, 2, 7, 1, 2, rng=rng, **FLOAT), rng)
-    source, keep = rng.integers(4, size=(2, 6)), ops.padding_keep(np.array([6, 3]), 6)
+    spec = LayerSpec(6, 2, 7, "pre", **FLOAT)
+    model = EncoderDecoder(spec, StackSpec(4, 6, 1), StackSpec(5, 4, 2), rng)
+    random(model, rng)
+    source, lengths = rng.integers(4, size=(2, 6)), np.array([6, 3])
+    keep = ops.padding_keep(lengths, 6)
     written = rng.integers(5, size=(2, 4))
     logits, _ = model.forward(source, written, keep)
-    state = model.read(source, keep)
+    state = model.begin(source, lengths)
     for t in range(4):
         newest, state = model.step(written[:, t], state)
         assert np.allclose(newest, logits[:, t])

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import sympy
 
+from transformer_core.layers import LayerSpec
 from transformer_core.models import Encoder
 from transformer_core.optim import Adam, AdamW
 
@@ -84,10 +85,8 @@ def test_a_weight_without_gradient_shrinks_geometrically_and_exactly():
 
 
 def test_biases_gamma_and_beta_of_a_model_are_left_alone(rng):
-    encoder = Encoder(
-        1, 4, 2, 8, norm="pre", final_norm=True, readout=True, rng=rng, dtype=np.float64
-    )
-    parameters = encoder.parameters()
+    spec = LayerSpec(4, 2, 8, "pre", dtype=np.float64)
+    parameters = Encoder(spec, 1, rng, final_norm=True).parameters()
     for array in parameters.values():
         array[...] = rng.normal(size=array.shape)
     before = copy_of(parameters)

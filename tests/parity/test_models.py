@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
-from cases import ENCODERS, KEEP, Restarted
+from cases import KEEP, STACKS, Restarted, split_variant
 from parity.twins import F, run, torch
 from witnesses import normal, padding, randomise
 
 from transformer_core import models
-from transformer_core.models import Bert, EncoderDecoder
+from transformer_core.layers import AttentionSpec, Layer
+from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, StackSpec
 
-every_encoder = pytest.mark.parametrize("case", ENCODERS.values(), ids=ENCODERS)
+every_stack = pytest.mark.parametrize("case", STACKS.values(), ids=STACKS)
+RECONSTRUCTORS = {name: case for name, case in STACKS.items() if "Recon" in name}
 
 
 def every(variants):
@@ -22,20 +24,20 @@ def dropping(model):
 
 
 @pytest.mark.equation("eq:chain-backward")
-@every_encoder
-def test_encoder(parity, case):
+@every_stack
+def test_stack(parity, case):
     parity.case(case)
 
 
-@every_encoder
-def test_loss_of_the_encoder(parity, case):
-    encoder, x = case.draw(parity.rng, parity.dtype)
+@pytest.mark.parametrize("case", RECONSTRUCTORS.values(), ids=RECONSTRUCTORS)
+def test_loss_of_the_reconstructor(parity, case):
+    model, x = case.draw(parity.rng, parity.dtype)
 
-    def twin(encoder, p, x, target, keep):
-        return F.mse_loss(run(encoder, p, x, keep), target)
+    def twin(model, p, x, target, keep):
+        return F.mse_loss(run(model, p, x, keep), target)
 
     target = normal(parity.rng, x.shape, parity.dtype)
-    parity.loss(encoder, (x, target, *case.context), twin)
+    parity.loss(model, (x, target, *case.context), twin)
 
 
 # BERT
@@ -43,20 +45,20 @@ def test_loss_of_the_encoder(parity, case):
 BERTS = {
     "of seed 004": {},
     "tied": {"tied": True},
-    "Pre-LN": {"norm": "pre"},
-    "GELU": {"activation": "gelu"},
-    "GELU, tanh": {"activation": "gelu_tanh"},
+    "Pre-LN": {"placement": "pre"},
+    "GELU": {"feed_forward": "gelu"},
+    "GELU, tanh": {"feed_forward": "gelu_tanh"},
     "no final LayerNorm": {"final_norm": False},
     "embedding LayerNorm": {"embedding_norm": True},
-    "attention biases": {"attention_bias": True},
+    "attention biases": {"attention": 2},
     "segments": {"segments": 2},
     "dropout": {"dropout": 0.3},
     "of Devlin et al.": {
         "tied": True,
-        "activation": "gelu",
+        "feed_forward": "gelu",
         "final_norm": False,
         "embedding_norm": True,
-        "attention_bias": True,
+        "attention": 2,
         "segments": 2,
         "dropout": 0.1,
     },
@@ -69,7 +71,9 @@ SEGMENTS = np.array([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0]])
 
 def bert(parity, variant):
     """Eight words, at most six of them, two layers, D = 6, H = 2, F = 7."""
-    model = Bert(8, 6, 2, 6, 2, 7, **variant, rng=parity.rng, dtype=parity.dtype)
+    attention = AttentionSpec(2, bias=False)
+    spec, others = split_variant(6, attention, 7, variant, "post", parity.dtype)
+    model = Bert(spec, StackSpec(8, 6, 2), parity.rng, **others)
     return randomise(model, parity.rng), SEGMENTS if model.segments else None
 
 
@@ -99,13 +103,13 @@ def test_loss_of_bert(parity, variant):
 
 ENCODER_DECODERS = {
     "Pre-LN, tied": {},
-    "Post-LN": {"norm": "post"},
+    "Post-LN": {"placement": "post"},
     "untied": {"tied": False},
     "one table for all": {"shared": True},
     "source and target share, read-out untied": {"shared": True, "tied": False},
-    "GELU": {"activation": "gelu"},
+    "GELU": {"feed_forward": "gelu"},
     "dropout": {"dropout": 0.3},
-    "Post-LN, dropout": {"norm": "post", "dropout": 0.3},
+    "Post-LN, dropout": {"placement": "post", "dropout": 0.3},
 }
 SOURCE = np.array([[3, 1, 3, 5, 1, 2], [4, 3, 1, 0, 0, 0]])
 TARGET = np.array([[1, 3, 3, 5, 2], [1, 4, 2, 0, 0]])
@@ -115,9 +119,9 @@ SOURCE_LENGTHS, TARGET_LENGTHS = np.array([6, 3]), np.array([5, 3])
 def encoder_decoder(parity, variant):
     """Six target tokens, at most six positions, two layers each, D = 6, H = 2, F = 7."""
     words = 6 if variant.get("shared") else 7
-    model = EncoderDecoder(
-        words, 6, 6, 6, 6, 2, 7, 2, 2, **variant, rng=parity.rng, dtype=parity.dtype
-    )
+    spec, others = split_variant(6, 2, 7, variant, dtype=parity.dtype)
+    stacks = StackSpec(words, 6, 2), StackSpec(6, 6, 2)
+    model = EncoderDecoder(spec, *stacks, parity.rng, **others)
     return randomise(model, parity.rng)
 
 
@@ -146,5 +150,6 @@ def test_loss_of_the_encoder_decoder(parity, variant, smoothing):
 
 
 def test_every_model_is_compared():
-    names = {name for name in models.__all__ if isinstance(getattr(models, name), type)}
-    assert names == {"Bert", "Encoder", "EncoderDecoder"}
+    every = (getattr(models, name) for name in models.__all__)
+    every = {one for one in every if isinstance(one, type) and issubclass(one, Layer)}
+    assert every == {Bert, Decoder, Encoder, EncoderDecoder}

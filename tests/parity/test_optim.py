@@ -8,7 +8,7 @@ from parity.pytorch import F, error, tensors, torch
 from parity.twins import run
 from witnesses import generators, normal
 
-from transformer_core.models import Encoder
+from transformer_core.layers.spec import LayerSpec
 from transformer_core.optim import (
     SGD,
     Adam,
@@ -16,6 +16,7 @@ from transformer_core.optim import (
     clip_by_global_norm,
     warmup_stable_decay,
 )
+from transformer_core.tasks.reconstruction import Reconstructor
 
 STEPS, PEAK, WARMUP, DECAY, MAX_NORM = 200, 0.01, 20, 50, 0.5
 
@@ -76,8 +77,8 @@ def clip(leaves):
 
 def train(rng, name, clipped, differentiate):
     """Train one encoder with both, and return the largest difference of a parameter."""
-    options = {"norm": "pre", "final_norm": True, "readout": True}
-    encoder = Encoder(1, 6, 2, 7, **options, rng=rng, dtype=np.float64)
+    spec = LayerSpec(6, 2, 7, "pre", dtype=np.float64)
+    encoder = Reconstructor(spec, 1, rng, final_norm=True)
     parameters = encoder.parameters()
     leaves = {n: torch.tensor(a, requires_grad=True) for n, a in parameters.items()}
     ours, theirs = OPTIMIZERS[name]

@@ -11,6 +11,7 @@ import pytest
 from transformer_core import layers, models
 from transformer_core.foundation.names import join
 from transformer_core.ops import sinusoidal_positions
+from transformer_core.tasks.reconstruction import Reconstructor
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -167,12 +168,36 @@ def self_attention(layer, p, x, keep=None):
 
 
 def cross_attention(layer, p, x, source, keep=None):
+    if not square(layer):
+        return attention_of_unequal_widths(layer, p, x, source, keep)
     mask = blocked(keep, layer.heads, x, source)
     options = {"attn_mask": mask, "need_weights": False}
     module = attention_module(layer)
     return call(module, attention_state(p), (x, source, source), options, strict=True)[
         0
     ]
+
+
+def square(attention):
+    """Tell whether the heads have the widths that nn.MultiheadAttention gives them."""
+    return len(set(attention.output.weight.shape)) == 1
+
+
+def attention_of_unequal_widths(layer, p, x, source, keep):
+    """Do what nn.MultiheadAttention cannot, by the function that it is made of."""
+    if "query.weight" in p:
+        query = linear(None, part(p, "query"), x)
+        key, value = linear(None, part(p, "key_value"), source).tensor_split(
+            layer.edges, dim=-1
+        )
+    else:
+        projected = linear(None, part(p, "query_key_value"), x)
+        query, key, value = projected.tensor_split(layer.edges, dim=-1)
+    heads = [
+        a.unflatten(-1, (layer.heads, -1)).transpose(1, 2) for a in (query, key, value)
+    ]
+    context = F.scaled_dot_product_attention(*heads, keep)
+    return linear(None, part(p, "output"), context.transpose(1, 2).flatten(2))
 
 
 def residual(layer, p, x, *context):
@@ -193,6 +218,11 @@ def encoder_layer(layer, p, x, keep=None):
 
 
 def decoder_layer(layer, p, x, source, keep=None, source_keep=None):
+    if not square(layer.self_attention.branch):
+        x = run(layer.self_attention, part(p, "self_attention"), x, keep)
+        context = source, source_keep
+        x = run(layer.cross_attention, part(p, "cross_attention"), x, *context)
+        return run(layer.feed_forward, part(p, "feed_forward"), x)
     heads = layer.self_attention.branch.heads
     masks = blocked(keep, heads, x, x), blocked(source_keep, heads, x, source)
     module, state = decoder_layer_module(layer), decoder_layer_state(p)
@@ -211,24 +241,28 @@ def encoder(model, p, x, keep=None):
         encoder_layer_state(part(p, f"layer_{i}")) for i in range(len(model.layers))
     )
     mask = blocked(keep, first.attention.branch.heads, x, x)
-    h = call(module, stack_state(states, norm), (x, mask), strict=True)
+    return call(module, stack_state(states, norm), (x, mask), strict=True)
+
+
+def reconstructor(model, p, x, keep=None):
+    h = encoder(model.encoder, part(p, "encoder"), x, keep)
     return linear(model.readout, part(p, "readout"), h) if model.readout else h
 
 
 def decoder(model, p, x, source, keep, source_keep):
-    first, norm = model.decoder_layers[0], part(p, "final_norm")
-    count = len(model.decoder_layers)
+    first, norm = model.layers[0], part(p, "final_norm")
+    count = len(model.layers)
     module = nn.TransformerDecoder(
         decoder_layer_module(first), count, norm_module(model.final_norm)
     )
-    states = (decoder_layer_state(part(p, f"decoder_{i}")) for i in range(count))
+    states = (decoder_layer_state(part(p, f"layer_{i}")) for i in range(count))
     heads = first.self_attention.branch.heads
     masks = blocked(keep, heads, x, x), blocked(source_keep, heads, x, source)
     return call(module, stack_state(states, norm), (x, source, *masks), strict=True)
 
 
-def read_out(model, p, h, table):
-    return F.linear(h, table if model.tied else p["weight"].T, p["bias"])
+def own_readout(layer, p, h, table=None):
+    return linear(layer, p, h)
 
 
 def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
@@ -241,12 +275,12 @@ def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
     x = F.dropout(x, model.dropout)
     h = encoder(model.encoder, part(p, "encoder"), x, keep)
     h = h if masked is None else h[masked]
-    return read_out(model, part(p, "readout"), h, p["tokens.table"])
+    return run(model.readout, part(p, "readout"), h, p["tokens.table"])
 
 
 def encoder_decoder(model, p, source, shifted, source_keep=None):
     target_table = p["target_embedding.table"]
-    source_table = target_table if model.shared else p["source_embedding.table"]
+    source_table = p.get("source_embedding.table", target_table)
 
     def embed(ids, table):
         positions = sinusoidal_positions(ids.shape[1], table.shape[1])
@@ -257,8 +291,8 @@ def encoder_decoder(model, p, source, shifted, source_keep=None):
     encoded = encoder(model.encoder, part(p, "encoder"), x, source_keep)
     keep = torch.ones(2 * shifted.shape[1:], dtype=bool).tril()
     z = embed(shifted, target_table)
-    z = decoder(model, p, z, encoded, keep, source_keep)
-    return read_out(model, part(p, "readout"), z, target_table)
+    z = decoder(model.decoder, part(p, "decoder"), z, encoded, keep, source_keep)
+    return run(model.readout, part(p, "readout"), z, target_table)
 
 
 TWINS = {
@@ -268,12 +302,15 @@ TWINS = {
     layers.Embedding: embedding,
     layers.LearnedPositions: learned_positions,
     layers.TiedReadout: tied_readout,
+    layers.OwnReadout: own_readout,
     layers.MultiHeadSelfAttention: self_attention,
     layers.MultiHeadCrossAttention: cross_attention,
     layers.Residual: residual,
     layers.EncoderLayer: encoder_layer,
     layers.DecoderLayer: decoder_layer,
     models.Encoder: encoder,
+    models.Decoder: decoder,
+    Reconstructor: reconstructor,
     models.Bert: bert,
     models.EncoderDecoder: encoder_decoder,
 }

@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
+from cases import STACKS
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
+from witnesses import generators, normal, randomise
 
+from transformer_core.gradient_check import central_difference, gradient_error
+from transformer_core.layers import LayerSpec
 from transformer_core.ops import (
     layer_norm,
     layer_norm_backward,
@@ -13,6 +16,7 @@ from transformer_core.ops import (
 )
 from transformer_core.tasks.reconstruction import (
     Reconstruction,
+    Reconstructor,
     layer_norm_floor,
     predict_mean,
     predict_zero,
@@ -163,3 +167,64 @@ def test_equal_rows_count_as_often_as_they_occur(rng):
 def test_bad_input_is_named(rng, call, message):
     with pytest.raises(ValueError, match=message):
         call(rng)
+
+
+# --- the model --------------------------------------------------------------------------
+
+MODELS = [name for name in STACKS if "Reconstructor" in name]
+
+
+@pytest.mark.equation("eq:chain-backward")
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_agree_with_the_witnesses(prove, name):
+    prove.layer(STACKS[name])
+
+
+def test_the_readout_follows_the_encoder(rng):
+    model = randomise(Reconstructor(LayerSpec(6, 2, 7, "pre"), 2, rng), rng)
+    x = rng.normal(size=(2, 5, 6))
+    h, _ = model.encoder.forward(x)
+    expected = h @ model.readout.weight + model.readout.bias
+    assert np.allclose(model.forward(x)[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("readout", [False, True])
+def test_only_the_parts_asked_for_have_parameters(rng, readout):
+    spec = LayerSpec(4, 2, 5, "pre")
+    model = Reconstructor(spec, 1, rng, final_norm=True, readout=readout)
+    parts = {name.split(".")[0] for name in model.parameters()}
+    assert parts == ({"encoder", "readout"} if readout else {"encoder"})
+    _, cache = model.forward(np.ones((1, 2, 4)))
+    assert (cache.readout is not None) == readout
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_loss_and_gradients_keep_the_dtype(rng, dtype):
+    name = "Reconstructor, post, final norm, readout"
+    model, x = STACKS[name].draw(rng, dtype)
+    loss, grads = model.loss_and_gradients(x, normal(rng, x.shape, dtype))
+    assert loss.dtype == dtype
+    assert {grad.dtype for grad in grads.values()} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_loss_and_gradients_are_those_of_the_mean_squared_error(rng, masked):
+    case = STACKS["Reconstructor, pre, readout"]
+    context = case.context if masked else ()
+    model, x = case.draw(rng, np.float64)
+    targets = normal(rng, x.shape)
+    loss, grads = model.loss_and_gradients(x, targets, *context)
+    assert np.isclose(loss, ((model.forward(x, *context)[0] - targets) ** 2).mean())
+    for name, array in model.parameters().items():
+        at = rng.choice(array.size, 3, replace=False)
+        measured = central_difference(
+            lambda _: model.loss_and_gradients(x, targets, *context)[0], array, at=at
+        )
+        scale = 1e-3 * np.linalg.norm(grads[name])
+        assert gradient_error(grads[name].flat[at], measured, scale).norm < 1e-7, name
+
+
+def test_targets_of_another_shape_are_named(rng):
+    model, x = STACKS["Reconstructor, pre, readout"].draw(rng, np.float64)
+    with pytest.raises(ValueError, match=r"target: .* \(2, 5, 6\), got \(2, 5, 1\)"):
+        model.loss_and_gradients(x, x[..., :1])

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 from witnesses import generators, randomise
 
-from transformer_core.models import Bert
+from transformer_core.layers import LayerSpec
+from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import Adam, AdamW
 from transformer_core.training import DataParallel
 
@@ -20,7 +21,8 @@ def counted(ids, targets, masked, *others):
 
 
 def bert(rng, dtype=np.float64, **settings):
-    return randomise(Bert(V, T, 2, 6, 2, 7, rng=rng, dtype=dtype, **settings), rng)
+    spec = LayerSpec(6, 2, 7, "post", dtype=dtype, **settings)
+    return randomise(Bert(spec, StackSpec(V, T, 2), rng), rng)
 
 
 def draw(rng, counts=(1, 4, 0, 2, 3)):

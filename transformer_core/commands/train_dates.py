@@ -4,7 +4,9 @@ import numpy as np
 
 from transformer_core.commands.runs import add_options, load_settings, train_on_disk
 from transformer_core.foundation.checks import check_positive_int
+from transformer_core.layers.spec import LayerSpec
 from transformer_core.models import EncoderDecoder
+from transformer_core.models.stack_spec import StackSpec
 from transformer_core.optim import Adam, warmup_stable_decay
 from transformer_core.tasks.dates import Characters, DateRules, Dates, split_days
 from transformer_core.tasks.dates.reader import DateReader
@@ -85,16 +87,10 @@ def date_reader(settings):
     """Build what the settings of a run describe, untrained."""
     source, target = Characters(settings["characters"]), Characters("-0123456789")
     model = EncoderDecoder(
-        len(source),
-        len(target),
-        settings["longest"],
-        target_length=11,
-        width=64,
-        heads=4,
-        hidden_width=256,
-        encoder_layers=2,
-        decoder_layers=2,
-        rng=np.random.default_rng(settings["seed"]),
+        LayerSpec(64, 4, 256, "pre"),
+        StackSpec(len(source), settings["longest"], layers=2),
+        StackSpec(len(target), length=11, layers=2),
+        np.random.default_rng(settings["seed"]),
     )
     return DateReader(model, source, target)
 

@@ -6,10 +6,14 @@ import numpy as np
 
 from transformer_core.commands.runs import add_options, load_settings, train_on_disk
 from transformer_core.foundation.checks import check_positive_int
-from transformer_core.models import Encoder
+from transformer_core.layers.spec import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import Adam, warmup_stable_decay
-from transformer_core.tasks.reconstruction import Reconstruction, predict_zero
+from transformer_core.tasks.reconstruction import (
+    Reconstruction,
+    Reconstructor,
+    predict_zero,
+)
 from transformer_core.training import Run
 
 CHECKPOINT_EVERY = 50
@@ -53,9 +57,7 @@ def run(options):
     task = Reconstruction(rng)
     batch = task.sample(32, rng)
     unseen = task.sample(UNSEEN_SEQUENCES, rng)
-    encoder = Encoder(
-        2, 64, 4, 256, norm=settings["norm"], final_norm=False, readout=True, rng=rng
-    )
+    encoder = Reconstructor(LayerSpec(64, 4, 256, settings["norm"]), 2, rng)
     epochs = settings["epochs"]
     train_on_disk(
         run,

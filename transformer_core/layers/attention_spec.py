@@ -34,6 +34,7 @@ class AttentionSpec:
 
     def head_widths(self, width: int) -> tuple[int, int]:
         """Return K and K_v in a model of a width D."""
+        check_positive_int("width", width)
         check_positive_int("heads", self.heads)
         widths = {"key_width": self.key_width, "value_width": self.value_width}
         for name, given in widths.items():

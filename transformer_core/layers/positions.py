@@ -87,4 +87,5 @@ class SinusoidalPositions(Layer):
 
     def backward(self, dy: np.ndarray, cache: None) -> tuple[np.ndarray, dict]:
         """Pass dy on."""
+        check_shape("dy", dy, "B", "T", self.table.shape[1])
         return dy, {}

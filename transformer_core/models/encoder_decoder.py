@@ -103,9 +103,9 @@ class EncoderDecoder(Layer):
         self.vocabulary, self.longest = target.vocabulary, target.length
         self.longest_source = source.length
         self.dropout = spec.dropout
-        self.scale = sqrt(width)
         longest = max(source.length, target.length)
         self.positions = SinusoidalPositions(longest, width, dtype)
+        self.scale = sqrt(width)
         std = width**-0.5
         self.target_embedding = Embedding(target.vocabulary, width, rng, std, dtype)
         self.source_embedding = (

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
+from transformer_core.layers.spec import LayerSpec
 from transformer_core.models import EncoderDecoder
+from transformer_core.models.stack_spec import StackSpec
 from transformer_core.tasks.dates import Characters
 from transformer_core.tasks.dates.reader import DateReader
 
@@ -14,18 +16,12 @@ def reader():
         Characters("-0123456789"),
     )
     model = EncoderDecoder(
-        len(source),
-        len(target),
-        source_length=20,
-        target_length=11,
-        width=8,
-        heads=2,
-        hidden_width=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        rng=np.random.default_rng(2),
+        LayerSpec(8, 2, 16, "pre"),
+        StackSpec(len(source), 20, 1),
+        StackSpec(len(target), 11, 1),
+        np.random.default_rng(2),
     )
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(4)
     for array in model.parameters().values():  # so that it writes more than one answer
         array += rng.normal(0, 0.5, array.shape)
     model.readout.bias[:3] = -9  # and no special tokens

@@ -5,7 +5,8 @@ from math import sqrt
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int, check_shape
-from transformer_core.models import Bert
+from transformer_core.layers import AttentionSpec, LayerSpec
+from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import softmax
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, encode
 
@@ -36,14 +37,15 @@ def mini_bert(shares, rng, **sizes):
     """
     check_shape("shares", shares, "V")
     sizes = SIZES | sizes
-    bert = Bert(
-        len(shares),
-        **sizes,
-        activation="gelu_tanh",
-        tied=True,
-        embedding_norm=True,
-        rng=rng,
+    spec = LayerSpec(
+        sizes["width"],
+        AttentionSpec(sizes["heads"], bias=False),
+        sizes["hidden_width"],
+        "post",
+        feed_forward="gelu_tanh",
     )
+    stack = StackSpec(len(shares), sizes["length"], sizes["layers"])
+    bert = Bert(spec, stack, rng, tied=True, embedding_norm=True)
     bert.readout.bias[...] = np.log(np.maximum(shares, shares[shares > 0].min() / 2))
     width = sizes["width"]
     frequencies = np.pi * (np.arange(width // 2) + 0.5) / (width // 2)

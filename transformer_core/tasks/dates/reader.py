@@ -58,7 +58,7 @@ class DateReader:
         """Return the text normalised; raise ``ValueError`` unless the model can read it."""
         text = normalise(text)
         self.source.check(text)
-        longest = self.model.source_length
+        longest = self.model.longest_source
         if len(text) > longest:
             raise ValueError(
                 f"{text!r}: expected at most {longest} characters, got {len(text)}"

@@ -1,0 +1,134 @@
+import inspect
+import json
+from dataclasses import asdict, replace
+from importlib import import_module
+from pkgutil import walk_packages
+
+import numpy as np
+import pytest
+from cases import KEEP, LayerCase, layer
+
+import transformer_core
+from transformer_core.foundation.names import join
+from transformer_core.layers import (
+    FEED_FORWARDS,
+    NORMS,
+    AttentionSpec,
+    EncoderLayer,
+    Layer,
+    LayerSpec,
+    Linear,
+    NormSpec,
+)
+
+MOST = 8  # parameters of a constructor
+
+
+def test_a_spec_goes_into_settings_as_it_is():
+    attention = AttentionSpec(2, key_width=5, value_width=4, bias=False)
+    norm = NormSpec(eps=1e-12)
+    spec = LayerSpec(6, attention, 7, "post", norm, "gelu", 0.1, np.float64)
+    settings = json.loads(json.dumps(asdict(spec)))
+    assert settings["attention"]["heads"] == 2 and settings["dtype"] == "float64"
+    assert LayerSpec(**settings) == spec
+
+
+def test_a_number_of_heads_is_enough():
+    assert LayerSpec(6, 2, 7, "pre") == LayerSpec(6, AttentionSpec(2), 7, "pre")
+
+
+def test_a_spec_cannot_be_changed_but_replaced():
+    spec = LayerSpec(6, 2, 7, "pre")
+    with pytest.raises(AttributeError):
+        spec.width = 8
+    assert replace(spec, width=8) == LayerSpec(8, 2, 7, "pre")
+
+
+def test_the_epsilon_arrives_in_every_norm(rng):
+    built = EncoderLayer(LayerSpec(6, 2, 7, "pre", NormSpec(eps=0.5)), rng)
+    assert {built.attention.norm.eps, built.feed_forward.norm.eps} == {0.5}
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        (AttentionSpec(4), "heads: expected a divisor of the width 6, got 4"),
+        (AttentionSpec(4, key_width=2), "heads: expected a divisor of the width 6"),
+        (AttentionSpec(4, 0, 2), "key_width: expected a whole number .* got 0"),
+        (AttentionSpec(4, 2, 1.5), "value_width: expected a whole number .* got 1.5"),
+        (AttentionSpec(0, 2, 2), "heads: expected a whole number .* got 0"),
+    ],
+)
+def test_bad_heads_are_named(rng, spec, message):
+    with pytest.raises(ValueError, match=message):
+        EncoderLayer(LayerSpec(6, spec, 7, "pre"), rng)
+
+
+def test_heads_that_do_not_divide_the_width_may_have_widths_of_their_own(rng):
+    built = EncoderLayer(LayerSpec(6, AttentionSpec(4, 3, 2), 7, "pre"), rng)
+    attention = built.attention.branch
+    assert attention.query_key_value.weight.shape == (6, 4 * (3 + 3 + 2))
+    assert attention.output.weight.shape == (4 * 2, 6)
+
+
+# A norm and a feed-forward layer that the package does not know, built and checked
+
+
+class Scale(Layer):
+    """y = a * x / (1 + x^2)."""
+
+    def __init__(self, width, dtype, eps):
+        self.scale = np.ones(width, dtype)
+
+    def forward(self, x):
+        return self.scale * x / (1 + x * x), x
+
+    def backward(self, dy, x):
+        q = 1 / (1 + x * x)
+        dx = dy * self.scale * (1 - x * x) * q * q
+        return dx, {"scale": (dy * x * q).sum(axis=(0, 1))}
+
+
+class Squared(Layer):
+    """y = (x W)^2."""
+
+    def __init__(self, width, hidden_width, rng, dtype):
+        self.map = Linear(width, width, rng, dtype, bias=False)
+
+    def forward(self, x):
+        h, cache = self.map.forward(x)
+        return h * h, (h, cache)
+
+    def backward(self, dy, cache):
+        dx, grads = self.map.backward(2 * cache[0] * dy, cache[1])
+        return dx, join({"map": grads})
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_a_layer_of_strangers_has_right_gradients(prove, monkeypatch, place):
+    monkeypatch.setitem(NORMS, "scale", Scale)
+    monkeypatch.setitem(FEED_FORWARDS, "squared", Squared)
+    strangers = {"norm": NormSpec("scale"), "feed_forward": "squared"}
+    prove.layer(LayerCase(layer(EncoderLayer, place, **strangers), (2, 5, 6), (KEEP,)))
+
+
+# How much a constructor asks for
+
+
+def constructors():
+    for module in walk_packages(transformer_core.__path__, "transformer_core."):
+        if module.name.endswith("__main__"):
+            continue
+        for name, value in vars(import_module(module.name)).items():
+            if (
+                inspect.isclass(value)
+                and value.__module__ == module.name
+                and value.__init__ is not object.__init__
+                and not issubclass(value, tuple)
+            ):
+                yield pytest.param(value, id=f"{module.name}.{name}")
+
+
+@pytest.mark.parametrize("kind", list(constructors()))
+def test_no_constructor_asks_for_more_than_eight_things(kind):
+    assert len(inspect.signature(kind).parameters) <= MOST
