@@ -87,6 +87,21 @@ def test_any_number_of_heads_has_neighbours_to_look_at(rng):
         assert model.parameters().keys()
 
 
+@pytest.mark.parametrize(
+    "shares, sizes, message",
+    [
+        ([0.5, np.nan], {}, r"shares: expected finite ones from 0 up, got \[0.5 nan\]"),
+        ([0.5, np.inf], {}, "shares: expected finite ones from 0 up, got .* inf"),
+        ([1.5, -0.5], {}, r"shares: expected .* from 0 up, got \[ 1.5 -0.5\]"),
+        ([0.0, 0.0], {}, r"shares: expected .* from 0 up, got \[0. 0.\]"),
+        ([0.5, 0.5], {"width": 9, "heads": 3}, "width: expected an even .* got 9"),
+    ],
+)
+def test_what_no_model_can_start_from_is_named(rng, shares, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        mini_bert(np.array(shares), rng, **SMALL | sizes)
+
+
 @pytest.mark.parametrize("together", [1, 2, 16])
 def test_the_measure_is_that_of_all_masked_tokens_together(rng, bert, together):
     ids = rng.integers(5, 40, (5, 12))

@@ -34,7 +34,7 @@ def documentation() -> list[Document]:
     list of Document
         One for each object or topic, by its name; in the order of the sources.
     """
-    documents = {}
+    documents: dict[str, Document] = {}
     for name, docstring in docstrings():
         text = prose(docstring)
         if len(text) >= SHORTEST:
@@ -46,7 +46,8 @@ def language_reference() -> list[Document]:
     """Return the topics of ``help``, the longest first, without what an earlier one has said."""
     from pydoc_data.topics import topics
 
-    documents, said = [], set()
+    documents: list[Document] = []
+    said: set[str] = set()
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
         paragraphs = dict.fromkeys(prose(topics[name]).split("\n"))
         text = "\n".join(p for p in paragraphs if p not in said)
@@ -61,7 +62,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
     yield from docstrings_of_sources(Path(sysconfig.get_path("stdlib")))
     for package in ("numpy", "matplotlib"):
         spec = importlib.util.find_spec(package)
-        if spec:
+        if spec and spec.origin:
             yield from docstrings_of_sources(Path(spec.origin).parent)
     for name in COMPILED:
         try:
@@ -85,7 +86,7 @@ def docstrings_of_sources(folder: Path) -> Iterator[tuple[str, str]]:
             yield from docstrings_of_tree(stem, tree)
 
 
-def docstrings_of_tree(name: str, node: ast.AST) -> Iterator[tuple[str, str]]:
+def docstrings_of_tree(name, node):
     docstring = ast.get_docstring(node)
     if docstring:
         yield name, docstring

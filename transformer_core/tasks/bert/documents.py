@@ -41,7 +41,7 @@ def read_documents(path: str | Path) -> list[Document]:
             raise ValueError(f"{path}: expected .txt files in the folder, found none")
     else:
         files = [path]
-    documents = {}
+    documents: dict[str, Document] = {}
     for file in files:
         for k, passage in enumerate(passages(read_text(file))):
             documents.setdefault(passage, Document(f"{file.name} {k}", passage))
@@ -102,7 +102,7 @@ def split(
     ValueError
         If a side is empty.
     """
-    sides = [], []
+    sides: tuple[list[str], list[str]] = [], []
     for document in documents:
         name = document.name.encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(name).digest()

@@ -132,7 +132,7 @@ def masked_batches(
     if size > len(blocks):
         raise ValueError(f"size: expected at most the {len(blocks)} blocks, got {size}")
     steps_of_a_pass = len(blocks) // size
-    order, ordered = None, None  # of the blocks, in the pass of that number
+    order, ordered = np.arange(0), -1  # of the blocks, in the pass of that number
     for step in count(first):
         number, place = divmod(step - 1, steps_of_a_pass)
         if number != ordered:

@@ -39,8 +39,15 @@ def mini_bert(shares: np.ndarray, rng: np.random.Generator, **sizes: int) -> Ber
     Returns
     -------
     Bert
+
+    Raises
+    ------
+    ValueError
+        If a share is negative or not finite, none is positive, or the width is odd.
     """
     check_shape("shares", shares, "V")
+    if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.any()):
+        raise ValueError(f"shares: expected finite ones from 0 up, got {shares}")
     sizes = SIZES | sizes
     bert = Bert(
         len(shares),
@@ -52,6 +59,8 @@ def mini_bert(shares: np.ndarray, rng: np.random.Generator, **sizes: int) -> Ber
     )
     bert.readout.bias[...] = np.log(np.maximum(shares, shares[shares > 0].min() / 2))
     width = sizes["width"]
+    if width % 2:
+        raise ValueError(f"width: expected an even number, got {width}")
     frequencies = np.pi * (np.arange(width // 2) + 0.5) / (width // 2)
     angles = np.outer(np.arange(sizes["length"]), frequencies)
     positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
@@ -182,8 +191,8 @@ def fill_masks(
         raise ValueError(
             f"sentence: expected at most {longest} pieces of words, got {len(ids)}"
         )
-    ids = np.array([[CLS, *ids, SEP]])
-    p, _ = softmax(bert.forward(ids, ids == MASK)[0])
+    inputs = np.array([[CLS, *ids, SEP]])
+    p, _ = softmax(bert.forward(inputs, inputs == MASK)[0])
     return [
         [(tokenizer.id_to_token(k), float(row[k])) for k in (-row).argsort()[:top]]
         for row in p

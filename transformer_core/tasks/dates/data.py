@@ -136,7 +136,7 @@ def date_formats(language: str) -> list[DateFormat]:
     ValueError
         If CLDR does not know the language.
     """
-    formats = {}
+    formats: dict[tuple[str, ...], DateFormat] = {}
     for locale in locales(language):
         patterns = [
             (name, source[name].pattern.replace("yy", "y"))
@@ -182,7 +182,7 @@ def split_days() -> Split:
     A checksum of the date decides, so that a day is on the same side everywhere and in every
     language and format.
     """
-    parts = {part: [] for part in Split._fields}
+    parts: dict[str, list[date]] = {part: [] for part in Split._fields}
     for n in range((LAST - FIRST).days + 1):
         day = FIRST + timedelta(n)
         share = zlib.crc32(day.isoformat().encode()) % 20
