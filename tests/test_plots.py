@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from transformer_core import plots
-from transformer_core.gradient_check import GradientError
+from transformer_core.gradient_check import GradientError, gradient_error
 
 
 @pytest.fixture
@@ -49,6 +49,13 @@ def test_gradient_errors_has_a_row_for_each_array(ax):
     assert list(central) == [1e-10, 1e-18] and list(complex_) == [1e-16, 2e-16]
     assert ax.get_xscale() == "log"
     assert ax.yaxis_inverted()
+
+
+def test_gradient_errors_shows_the_worst_gradients_too(ax):
+    gradient = np.array([3.0, -1.0])
+    plots.gradient_errors(ax, {"witness": {"x": gradient_error(-gradient, gradient)}})
+    low, high = ax.get_xlim()
+    assert low < ax.lines[0].get_xdata()[0] < high
 
 
 @pytest.mark.parametrize("methods", [1, 2, 7])

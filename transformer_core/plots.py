@@ -3,10 +3,14 @@
 A colour means the same thing in every figure, formula and table of the book.
 """
 
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+
+from transformer_core.gradient_check import GradientError
 
 # Okabe and Ito's palette, told apart also by colour-blind readers.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
@@ -21,7 +25,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
 SCALE_TERM, MEAN_TERM, VARIANCE_TERM = BLUE, ORANGE, GREEN  # of the LayerNorm gradient
 
 
-def use_style():
+def use_style() -> None:
     """Set type sizes and line widths for the book's figures."""
     plt.rcParams.update(
         {
@@ -42,7 +46,9 @@ def use_style():
     )
 
 
-def gradient_errors(ax, errors):
+def gradient_errors(
+    ax: Axes, errors: Mapping[str, Mapping[str, GradientError]]
+) -> None:
     """Draw the error of each gradient, one row an array, one colour a witness.
 
     Parameters
@@ -59,13 +65,15 @@ def gradient_errors(ax, errors):
         ax.plot(norms, rows, "o", label=witness)
         ax.set_yticks(rows, of_arrays.keys())
     ax.set_xscale("log")
-    ax.set_xlim(1e-19, 1)
+    ax.set_xlim(1e-19, 10)  # the error of a wrong sign is 2
     ax.invert_yaxis()
     ax.set_xlabel("relative error (norm)")
     ax.legend(loc="lower right")
 
 
-def error_against_step(ax, steps, errors):
+def error_against_step(
+    ax: Axes, steps: Sequence[float], errors: Mapping[str, Sequence[float]]
+) -> None:
     """Draw the error of difference quotients against the step, one line a method.
 
     Parameters
@@ -84,7 +92,13 @@ def error_against_step(ax, steps, errors):
     ax.legend()
 
 
-def matrix(ax, values, rows, columns, limit=None):
+def matrix(
+    ax: Axes,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    limit: float | None = None,
+) -> None:
     """Draw a matrix as a signed heat map with its numbers written in.
 
     Parameters
@@ -108,7 +122,11 @@ def matrix(ax, values, rows, columns, limit=None):
         )
 
 
-def training_curve(ax, curves, baselines):
+def training_curve(
+    ax: Axes,
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    baselines: Mapping[str, float],
+) -> None:
     """Draw losses against steps on a log scale, with the baselines as labelled lines.
 
     Parameters

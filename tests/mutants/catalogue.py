@@ -919,6 +919,130 @@ CATALOGUE = [
         {"optimizer.steps = int(steps)": "int(steps)"},
         "a resumed run corrects the bias of its averages as if they were new",
     ),
+    Mutant(
+        "masking-two-streams",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"[seed, 1, step]": "[seed, 1, step % 2]"},
+        "every other batch is masked by the same draws, for ever",
+    ),
+    Mutant(
+        "masking-seeds-overlap",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"default_rng([seed, 1, step])": "default_rng(seed + step)"},
+        "the second step of one seed is masked by the draws of the first step of the next",
+    ),
+    Mutant(
+        "masking-two-orders",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"[seed, 0, number]": "[seed, 0, number % 2]"},
+        "every other pass brings the blocks in the same order",
+    ),
+    Mutant(
+        "masking-orders-of-all-seeds",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"[seed, 0, number]": "[0, number]"},
+        "all seeds bring the blocks in the same order",
+    ),
+    Mutant(
+        "masking-resumes-with-a-new-pass",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"divmod(step - 1, steps": "divmod(step - first, steps"},
+        "a resumed run begins the first pass again",
+    ),
+    Mutant(
+        "masking-share-ignored",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"mask(ids, vocabulary, rng, share)": "mask(ids, vocabulary, rng)"},
+        "the batches mask 15 %, whatever is asked for",
+    ),
+    Mutant(
+        "masking-always-the-first",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"rng.choice(np.flatnonzero(candidates))": "np.flatnonzero(candidates)[0]"},
+        "where chance draws no token, it is always the first one that is masked",
+    ),
+    Mutant(
+        "masking-narrow-ids",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"inputs = ids.astype(np.int64)": "inputs = ids.copy()"},
+        "a random token wraps around in ids of 8 bits",
+    ),
+    Mutant(
+        "measure-logarithm-of-softmax",
+        AROUND,
+        "tasks/bert/mini_bert.py",
+        {
+            "float(cross_entropy(logits, asked)[0])": (
+                "-np.log(softmax(logits)[0][np.arange(len(asked)), asked]).mean()"
+            )
+        },
+        "where a probability underflows, the loss is infinite",
+    ),
+    Mutant(
+        "measure-mean-of-means",
+        AROUND,
+        "tasks/bert/mini_bert.py",
+        {
+            "loss += len(asked) * float": "loss += float",
+            "return loss / count": "return loss / -(-len(inputs) // together)",
+        },
+        "the sequences worked on together count alike, however many tokens they mask",
+    ),
+    Mutant(
+        "trigrams-around-the-block",
+        AROUND,
+        "tasks/bert/counts.py",
+        {
+            "return wider[:, :-2], wider[:, 2:]": (
+                "return np.roll(ids, 1, axis=1), wider[:, 2:]"
+            )
+        },
+        "the index -1: the last token of a block stands before its first",
+    ),
+    Mutant(
+        "dates-few-streams",
+        AROUND,
+        "tasks/dates/data.py",
+        {"(seed, together)": "(seed, together % 2)"},
+        "after 32 batches the first one comes again",
+    ),
+    Mutant(
+        "dates-seeds-overlap",
+        AROUND,
+        "tasks/dates/data.py",
+        {"(seed, together)": "seed + together"},
+        "what one seed draws second, the next seed draws first",
+    ),
+    Mutant(
+        "dates-by-length",
+        AROUND,
+        "tasks/dates/data.py",
+        {
+            "rng.permutation(order.reshape(SORTED_TOGETHER, size))": (
+                "order.reshape(SORTED_TOGETHER, size)"
+            )
+        },
+        "of batches drawn together, those of short texts always come first",
+    ),
+    Mutant(
+        "dates-marks-last",
+        AROUND,
+        "tasks/dates/data.py",
+        {
+            "for c in text if": 'for c in unicodedata.normalize("NFKC", text) if',
+            'unicodedata.normalize("NFKC", lower).split()': "lower.split()",
+            'unicodedata.normalize("NFKC", visible).lower()': "visible.lower()",
+        },
+        "a mark keeps an accent from its letter, and goes after they might have met",
+    ),
     # The gradient check itself
     Mutant(
         "check-one-sided",

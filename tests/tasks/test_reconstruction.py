@@ -67,6 +67,13 @@ def test_baselines_by_hand():
     assert predict_mean(TARGETS) == 1  # the mean is (2, 1), one away from every entry
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "f2"])
+def test_baselines_of_narrow_numbers_do_not_overflow(dtype):
+    targets = np.array([[100, 120], [100, 80]]).astype(dtype)
+    assert predict_zero(targets) == (100**2 + 120**2 + 100**2 + 80**2) / 4
+    assert predict_mean(targets) == (20**2 + 20**2) / 4
+
+
 @pytest.mark.equation("eq:floor-closed")
 @given(generators, st.integers(2, 9), st.integers(1, 5))
 def test_the_floor_has_a_closed_form_for_gamma_1_and_beta_0(rng, width, rows):

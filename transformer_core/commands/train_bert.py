@@ -16,8 +16,8 @@ from transformer_core.tasks.bert.documents import read_documents, split
 from transformer_core.tasks.bert.masking import mask, masked_batches, pack
 from transformer_core.tasks.bert.mini_bert import SIZES, measure, mini_bert
 from transformer_core.tasks.bert.wordpiece import (
-    encode,
     load_wordpiece,
+    token_ids,
     train_wordpiece,
 )
 from transformer_core.training import Run
@@ -131,8 +131,8 @@ def prepare(text):
     training, held_out = split(read_documents(text) if text else documentation())
     tokenizer = train_wordpiece(training, VOCABULARY)
     blocks = {
-        "training": pack(encode(tokenizer, training), SIZES["length"]),
-        "held_out": pack(encode(tokenizer, held_out), SIZES["length"]),
+        "training": pack(token_ids(tokenizer, training), SIZES["length"]),
+        "held_out": pack(token_ids(tokenizer, held_out), SIZES["length"]),
     }
     files = {
         "tokenizer.json": tokenizer.to_str(pretty=True).encode(),

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import (
     check_array,
@@ -107,7 +108,13 @@ class Reconstruction:
     """
 
     def __init__(
-        self, rng, vocabulary=65, length=16, width=64, std=1.0, dtype=np.float32
+        self,
+        rng: np.random.Generator,
+        vocabulary: int = 65,
+        length: int = 16,
+        width: int = 64,
+        std: float = 1.0,
+        dtype: DTypeLike = np.float32,
     ):
         check_positive_int("vocabulary", vocabulary)
         if not std > 0:
@@ -115,7 +122,9 @@ class Reconstruction:
         self.positions = sinusoidal_positions(length, width, dtype)
         self.embedding = rng.normal(0, std, (vocabulary, width)).astype(dtype)
 
-    def sample(self, sequences, rng):
+    def sample(
+        self, sequences: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw sequences of random tokens.
 
         Parameters
@@ -136,20 +145,20 @@ class Reconstruction:
         return targets + self.positions, targets
 
 
-def predict_zero(targets):
+def predict_zero(targets: np.ndarray) -> float:
     """Return the mean squared error of the answer 0 everywhere."""
     check_array("targets", targets)
-    return float(np.mean(targets**2))
+    return float(np.mean(targets.astype(np.float64) ** 2))
 
 
-def predict_mean(targets):
+def predict_mean(targets: np.ndarray) -> float:
     """Return the mean squared error of the mean target, (D,), at every position."""
     check_shape("targets", targets, ..., "D")
-    rows = targets.reshape(-1, targets.shape[-1])
+    rows = targets.reshape(-1, targets.shape[-1]).astype(np.float64)
     return float(np.mean((rows - rows.mean(axis=0)) ** 2))
 
 
-def layer_norm_floor(targets, gamma, beta):
+def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> float:
     r"""Return the least mean squared error that outputs of a LayerNorm can have (eq:floor).
 
     .. math:: \frac{1}{N D} \sum_n \min_{\hat{x}} \|\gamma \odot \hat{x} + \beta - t_n\|^2

@@ -42,6 +42,35 @@ def test_guesses_by_hand(left, right, expected):
     assert Trigrams(BLOCKS, V).predict(inputs, masked).tolist() == [expected]
 
 
+@pytest.mark.parametrize(
+    "column, inputs, expected",
+    [
+        (0, [MASK, C, A, D], B),  # what precedes C
+        (3, [C, B, D, MASK], C),  # what follows D
+        (0, [MASK, MASK, A, B], A),  # the most frequent token
+    ],
+)
+def test_beyond_the_ends_of_a_block_there_is_no_neighbour(column, inputs, expected):
+    masked = np.arange(4) == column
+    guess = Trigrams(BLOCKS, V).predict(np.array([inputs]), masked[np.newaxis])
+    assert guess.tolist() == [expected]
+
+
+def test_hidden_neighbours_are_not_counted():
+    trigrams = Trigrams(np.array([[A, B, MASK, D, C, A, C, A]]), V)
+    inputs, masked = np.array([[A, MASK, MASK, D]]), np.arange(4) == 1
+    assert trigrams.predict(inputs, masked[np.newaxis]).tolist() == [C]
+    # [MASK] stood around B and D, and tells nothing of what stands between two of them.
+    alone, between = np.array([[MASK, MASK, MASK]]), np.array([[False, True, False]])
+    assert trigrams.predict(alone, between).tolist() == [trigrams.top]
+
+
+@pytest.mark.parametrize("blocks", [[[A, B]], [[CLS, SEP, A]], [[A]]])
+def test_blocks_without_a_token_between_two_leave_the_most_frequent(blocks):
+    inputs, masked = np.array([[CLS, A, SEP]]), np.array([[False, True, False]])
+    assert Trigrams(np.array(blocks), V).predict(inputs, masked).tolist() == [A]
+
+
 def test_guesses_come_in_the_order_of_the_masked_tokens(rng):
     ids = pack([rng.integers(5, 40, 1000).tolist()], 12)
     inputs, masked = mask(ids, 40, rng)
@@ -71,6 +100,14 @@ def test_counting_knows_its_own_text(rng):
         (lambda: frequencies(BLOCKS[:, :1], V), "expected tokens, got only special"),
         (lambda: Trigrams(BLOCKS, 8), "blocks: expected ids from 0 to 7, got 8"),
         (lambda: Trigrams(BLOCKS[0], V), r"blocks: expected shape \(N, T\)"),
+        (
+            lambda: Trigrams(BLOCKS, V).predict(BLOCKS + 1, BLOCKS > 4),
+            "inputs: expected ids from 0 to 8, got 9",
+        ),
+        (
+            lambda: Trigrams(BLOCKS, V).predict(BLOCKS[0], BLOCKS[0] > 4),
+            r"inputs: expected shape \(N, T\), got \(8,\)",
+        ),
         (
             lambda: Trigrams(BLOCKS, V).predict(BLOCKS, BLOCKS[:1] > 4),
             r"masked: expected shape \(2, 8\), got \(1, 8\)",

@@ -58,6 +58,17 @@ def test_the_split_depends_on_the_names_alone():
     assert held_out[:3] == ["text 39", "text 51", "text 55"]
 
 
+def test_names_that_are_not_utf_8_are_split_too():
+    documents = [Document(f"caf\udce9.txt {k}", f"{k}") for k in range(200)]
+    training, held_out = split(documents, share=0.3)
+    assert len(training) + len(held_out) == 200
+
+
+def test_an_empty_path_is_not_the_folder_one_is_in():
+    with pytest.raises(ValueError, match="path: expected a file or a folder, got ''"):
+        read_documents("")
+
+
 @pytest.mark.parametrize(
     "name, content, message",
     [

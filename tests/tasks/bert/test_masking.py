@@ -37,6 +37,12 @@ def test_what_does_not_fill_a_block_is_dropped():
     assert pack([[10, 11, 12]], 5).tolist() == [[CLS, 10, 11, 12, SEP]]
 
 
+@pytest.mark.parametrize("wrong", [-1, 2**31, 2**40, 2**70, 1.5])
+def test_ids_that_no_block_can_hold_are_named(wrong):
+    with pytest.raises(ValueError, match="documents: expected"):
+        pack([[10, 11, 12], [13, wrong]], 5)
+
+
 # Masking
 
 
@@ -48,7 +54,7 @@ def test_only_tokens_that_are_not_special_are_drawn_at_least_one(rng, B, T, shar
     inputs, masked = mask(ids, V, rng, share)
     assert (ids == before).all()
     assert inputs.shape == masked.shape == ids.shape
-    assert masked.dtype == bool and inputs.dtype == ids.dtype
+    assert masked.dtype == bool
     assert masked.any()
     assert (ids[masked] >= SPECIALS).all()
     assert (inputs[~masked] == ids[~masked]).all()
@@ -68,6 +74,24 @@ def test_fifteen_of_a_hundred_are_drawn_and_eighty_ten_ten_is_their_fate(rng):
     taken = inputs[masked & (inputs != MASK) & (inputs != ids)]
     counts = np.bincount(taken, minlength=V)[SPECIALS:]
     assert counts.std() < 3 * np.sqrt(counts.mean() / 2)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+def test_ids_of_every_dtype_are_masked_alike(dtype):
+    ids = np.arange(SPECIALS, 128).reshape(3, 41)
+    expected, narrow = (
+        mask(some, 100_000, np.random.default_rng(0), share=0.9)
+        for some in (ids, ids.astype(dtype))
+    )
+    assert expected[0].max() > 2**16
+    assert all(np.array_equal(a, b) for a, b in zip(expected, narrow, strict=True))
+
+
+def test_the_one_token_that_is_always_drawn_may_be_any(rng):
+    ids = np.array([[CLS, 7, 8, SEP, 9, SEP]])
+    drawn = [mask(ids, V, rng, share=1e-12)[1] for _ in range(100)]
+    assert all(masked.sum() == 1 for masked in drawn)
+    assert np.sum(drawn, axis=0)[ids >= SPECIALS].min() > 15
 
 
 def test_another_draw_masks_other_tokens_and_the_same_generator_the_same():
@@ -119,6 +143,35 @@ def test_the_batches_of_a_step_depend_on_the_seed_and_the_step_alone(rng):
     )
 
 
+def test_no_two_steps_of_any_seeds_mask_alike(rng):
+    packed = blocks(rng, count=1, length=200)
+    masks = {
+        masked.tobytes()
+        for seed in range(4)
+        for _, _, masked in take(masked_batches(packed, 1, V, seed), 40)
+    }
+    assert len(masks) == 4 * 40
+
+
+def test_no_two_passes_of_any_seeds_have_one_order(rng):
+    packed = blocks(rng)
+    orders = {
+        ids.tobytes()
+        for seed in range(4)
+        for _, ids, _ in take(masked_batches(packed, len(packed), V, seed), 20)
+    }
+    assert len(orders) == 4 * 20
+
+
+def test_batches_mask_the_share_asked_for(rng):
+    packed = blocks(rng, length=100)
+    for share in (0.05, 0.5):
+        batches = take(masked_batches(packed, 10, V, seed=3, share=share), 10)
+        drawn = sum(masked.sum() for _, _, masked in batches)
+        possible = sum((ids >= SPECIALS).sum() for _, ids, _ in batches)
+        assert drawn / possible == pytest.approx(share, rel=0.1)
+
+
 IDS = np.array([[CLS, 7, 8, SEP]])
 
 
@@ -145,6 +198,10 @@ IDS = np.array([[CLS, 7, 8, SEP]])
         (
             lambda rng: next(masked_batches(IDS, 0, V, 0)),
             "size: expected a whole number of at least 1, got 0",
+        ),
+        (
+            lambda rng: next(masked_batches(IDS, 1, V, 0, first=0)),
+            "first: expected a whole number of at least 1, got 0",
         ),
     ],
 )

@@ -3,12 +3,17 @@ import pytest
 
 from transformer_core.ops import cross_entropy
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.mini_bert import fill, measure, mini_bert, rotation
+from transformer_core.tasks.bert.mini_bert import (
+    fill_masks,
+    measure,
+    mini_bert,
+    rotation,
+)
 from transformer_core.tasks.bert.wordpiece import (
     CLS,
     MASK,
     SEP,
-    encode,
+    token_ids,
     train_wordpiece,
 )
 
@@ -82,6 +87,21 @@ def test_any_number_of_heads_has_neighbours_to_look_at(rng):
         assert model.parameters().keys()
 
 
+@pytest.mark.parametrize(
+    "shares, sizes, message",
+    [
+        ([0.5, np.nan], {}, r"shares: expected finite ones from 0 up, got \[0.5 nan\]"),
+        ([0.5, np.inf], {}, "shares: expected finite ones from 0 up, got .* inf"),
+        ([1.5, -0.5], {}, r"shares: expected .* from 0 up, got \[ 1.5 -0.5\]"),
+        ([0.0, 0.0], {}, r"shares: expected .* from 0 up, got \[0. 0.\]"),
+        ([0.5, 0.5], {"width": 9, "heads": 3}, "width: expected an even .* got 9"),
+    ],
+)
+def test_what_no_model_can_start_from_is_named(rng, shares, sizes, message):
+    with pytest.raises(ValueError, match=message):
+        mini_bert(np.array(shares), rng, **SMALL | sizes)
+
+
 @pytest.mark.parametrize("together", [1, 2, 16])
 def test_the_measure_is_that_of_all_masked_tokens_together(rng, bert, together):
     ids = rng.integers(5, 40, (5, 12))
@@ -94,10 +114,46 @@ def test_the_measure_is_that_of_all_masked_tokens_together(rng, bert, together):
     assert measured == pytest.approx((loss, right), rel=1e-5)
 
 
+def test_the_measure_holds_where_probabilities_underflow(rng, bert):
+    bert.readout.bias[7] = 400
+    ids = np.where(np.arange(36) % 2, 7, 8).reshape(3, 12)
+    inputs, masked = mask(ids, 40, rng, share=0.5)
+    logits, _ = bert.forward(inputs, masked)
+    loss, _ = cross_entropy(logits, ids[masked])
+    assert np.isfinite(loss) and loss > 100
+    assert measure(bert, inputs, ids, masked)[0] == pytest.approx(loss, rel=1e-5)
+
+
+IDS = np.arange(5, 29).reshape(2, 12)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"targets": IDS + 12}, "targets: expected ids from 0 to 39, got 40"),
+        ({"targets": IDS - 6}, "targets: expected ids from 0 to 39, got -1"),
+        ({"targets": IDS / 1}, "targets: expected whole numbers, got float64"),
+        ({"targets": IDS[:1]}, r"targets: expected shape \(2, 12\), got \(1, 12\)"),
+        ({"inputs": IDS + 12}, "ids: expected ids from 0 to 39, got 40"),
+        ({"inputs": IDS[0]}, r"inputs: expected shape \(N, T\), got \(12,\)"),
+        ({"masked": IDS[:1] > 4}, r"masked: expected shape \(2, 12\), got \(1, 12\)"),
+        ({"masked": IDS % 2}, "masked: expected booleans, got int64"),
+        ({"masked": IDS < 0}, "masked: expected at least one masked token, got none"),
+        ({"together": 0}, "together: expected a whole number of at least 1, got 0"),
+        ({"together": -1}, "together: expected a whole number of at least 1, got -1"),
+        ({"together": 2.5}, "together: expected a whole .* at least 1, got 2.5"),
+    ],
+)
+def test_what_cannot_be_measured_is_named(bert, change, message):
+    arguments = {"inputs": IDS, "targets": IDS, "masked": IDS > 4} | change
+    with pytest.raises(ValueError, match=message):
+        measure(bert, **arguments)
+
+
 def test_fill_gives_the_most_probable_pieces_of_each_mask(bert, tokenizer):
     sentence = "Cats [MASK] mice and [MASK] cheese"
-    answers = fill(bert, tokenizer, sentence, top=40)
-    (ids,) = encode(tokenizer, [sentence])
+    answers = fill_masks(bert, tokenizer, sentence, top=40)
+    (ids,) = token_ids(tokenizer, [sentence])
     ids = np.array([[CLS, *ids, SEP]])
     logits, _ = bert.forward(ids)
     assert len(answers) == 2
@@ -107,11 +163,13 @@ def test_fill_gives_the_most_probable_pieces_of_each_mask(bert, tokenizer):
         assert sum(probabilities) == pytest.approx(1, abs=1e-5)
         assert words[0] == tokenizer.id_to_token(int(row.argmax()))
         assert set(words) == set(tokenizer.get_vocab())
-    assert fill(bert, tokenizer, sentence, top=3) == [answer[:3] for answer in answers]
+    assert fill_masks(bert, tokenizer, sentence, top=3) == [
+        answer[:3] for answer in answers
+    ]
 
 
 def test_the_longest_sentence_fits(bert, tokenizer):
-    assert len(fill(bert, tokenizer, " ".join(["[MASK]"] * 10))) == 10
+    assert len(fill_masks(bert, tokenizer, " ".join(["[MASK]"] * 10))) == 10
 
 
 @pytest.mark.parametrize(
@@ -120,9 +178,10 @@ def test_the_longest_sentence_fits(bert, tokenizer):
         ("Cats chase mice", 5, r"expected a \[MASK\], got 'Cats chase mice'"),
         ("", 5, r"expected a \[MASK\], got ''"),
         ("[MASK] " * 11, 5, "expected at most 10 pieces of words, got 11"),
+        ("[MASK] \udcff", 5, r"expected Unicode .*, got '\[MASK\] \\udcff'"),
         ("[MASK]", 0, "top: expected a whole number of at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_filled_is_named(bert, tokenizer, sentence, top, message):
     with pytest.raises(ValueError, match=message):
-        fill(bert, tokenizer, sentence, top)
+        fill_masks(bert, tokenizer, sentence, top)

@@ -12,8 +12,8 @@ from transformer_core.tasks.bert.wordpiece import (
     SEP,
     SPECIAL_TOKENS,
     UNK,
-    encode,
     load_wordpiece,
+    token_ids,
     train_wordpiece,
 )
 
@@ -38,12 +38,12 @@ def test_special_tokens_have_the_ids_of_their_names(tokenizer):
     assert SPECIAL_TOKENS == ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     for id_, token in zip((PAD, UNK, CLS, SEP, MASK), SPECIAL_TOKENS, strict=True):
         assert tokenizer.token_to_id(token) == id_
-    assert encode(tokenizer, ["a [MASK] chases"])[0][1] == MASK
+    assert token_ids(tokenizer, ["a [MASK] chases"])[0][1] == MASK
 
 
 def test_words_are_cut_into_known_pieces_and_put_together_again(tokenizer):
     text = "the catlike mouse chases the unchased caf\u00e9 mice!"
-    (ids,) = encode(tokenizer, [text])
+    (ids,) = token_ids(tokenizer, [text])
     pieces = [tokenizer.id_to_token(i) for i in ids]
     assert UNK not in ids
     assert any(piece.startswith("##") for piece in pieces)
@@ -56,12 +56,12 @@ def test_words_are_cut_into_known_pieces_and_put_together_again(tokenizer):
 
 
 def test_case_and_accents_do_not_count(tokenizer):
-    one, other = encode(tokenizer, ["CATS of the CAF\u00c9", "cats of the cafe"])
+    one, other = token_ids(tokenizer, ["CATS of the CAF\u00c9", "cats of the cafe"])
     assert one == other
 
 
 def test_a_character_never_seen_makes_its_word_unknown(tokenizer):
-    assert encode(tokenizer, ["cats \u03c0cats"])[0][-1] == UNK
+    assert token_ids(tokenizer, ["cats \u03c0cats"])[0][-1] == UNK
 
 
 def test_a_saved_tokenizer_reloaded_is_the_same(tokenizer, tmp_path):
@@ -69,7 +69,7 @@ def test_a_saved_tokenizer_reloaded_is_the_same(tokenizer, tmp_path):
     tokenizer.save(str(path))
     reloaded = load_wordpiece(path)
     assert reloaded.to_str() == tokenizer.to_str()
-    assert encode(reloaded, TEXTS) == encode(tokenizer, TEXTS)
+    assert token_ids(reloaded, TEXTS) == token_ids(tokenizer, TEXTS)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -5,6 +5,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transformer_core.tasks.dates import LANGUAGES, Dates, normalise, split_days
 from transformer_core.tasks.dates.data import date_formats
@@ -89,11 +91,18 @@ def test_every_year_is_written_in_full(dates):
         ("5\u200f/3\u200f/1998", "5/3/1998"),
         ("\ufeff5 марта 1998\u202fг.", "5 марта 1998 г."),
         ("5. ma\u0308rz 1998", "5. märz 1998"),
+        ("5. ma\u200d\u0308rz 1998", "5. märz 1998"),  # something invisible in between
+        ("J\u030c", "\u01f0"),  # which has no capital letter of its own
         (" ", ""),
     ],
 )
 def test_spelling_that_means_nothing_is_evened_out(text, normalised):
     assert normalise(text) == normalised
+
+
+@given(st.text("aJΣİ \u0308\u030c\u0345\u200d", min_size=2))
+def test_what_is_normalised_stays_as_it_is(text):
+    assert normalise(normalise(text)) == normalise(text)
 
 
 def test_the_days_are_split_without_overlap():
@@ -180,9 +189,21 @@ def test_batches_go_on_from_any_step(dates, first):
         assert all(np.array_equal(a, b) for a, b in zip(batch, again, strict=True))
 
 
-def test_another_seed_gives_other_batches(dates):
-    (one,), (other,) = (islice(dates.batches(4, seed=seed), 1) for seed in (0, 1))
-    assert not np.array_equal(one[2], other[2])
+def test_no_two_batches_of_any_seeds_are_alike(dates):
+    batches = {
+        target.tobytes()
+        for seed in range(3)
+        for _, _, target, _ in islice(dates.batches(4, seed), 50)
+    }
+    assert len(batches) == 3 * 50
+
+
+def test_long_texts_do_not_come_after_short_ones(dates):
+    longest = [lengths.max() for _, lengths, *_ in islice(dates.batches(8, 0), 64)]
+    for drawn_together in np.reshape(longest, (4, 16)):
+        rising = (np.diff(drawn_together) > 0).sum()
+        falling = (np.diff(drawn_together) < 0).sum()
+        assert min(rising, falling) >= 3
 
 
 @pytest.mark.parametrize(
@@ -190,6 +211,19 @@ def test_another_seed_gives_other_batches(dates):
     [
         (lambda d: Dates(["xx"]), "language: expected one of CLDR, got 'xx'"),
         (lambda d: Dates(["x/y"]), "language: expected one of CLDR, got 'x/y'"),
+        (lambda d: Dates(()), "languages: expected at least one, got none"),
+        (
+            lambda d: Dates(["fr"], {("fr", f.name) for f in date_formats("fr")}),
+            "without: expected a format of 'fr' to be left, got {.*'iso'.*}",
+        ),
+        (
+            lambda d: Dates(["fr"], {("fr", "iso"), ("fr", "shrt")}),
+            r"without: expected formats of these languages, got \[\('fr', 'shrt'\)\]",
+        ),
+        (
+            lambda d: d.sample(4, [], np.random.default_rng(0)),
+            "days: expected at least one, got none",
+        ),
         (lambda d: d.sample(0, [DAY], np.random.default_rng(0)), "size: .* got 0"),
         (lambda d: next(d.batches(0, 0)), "size: .* got 0"),
         (lambda d: next(d.batches(4, 0, first=0)), "first: .* got 0"),

@@ -44,6 +44,19 @@ def test_the_order_told_decides_where_both_are_possible(rules):
         assert rules.read(text) == month_first.read(text) == "1998-03-25"
 
 
+@pytest.mark.parametrize(
+    "languages, message",
+    [
+        ((), "languages: expected at least one, got none"),
+        (("en", "xx"), "language: expected one of CLDR, got 'xx'"),
+        (("x/y",), "language: expected one of CLDR, got 'x/y'"),
+    ],
+)
+def test_languages_without_rules_are_named(languages, message):
+    with pytest.raises(ValueError, match=message):
+        DateRules(languages)
+
+
 def test_they_fail_on_american_numbers_alone(rules, rng):
     texts, answers, formats = Dates().sample(3000, split_days().validation, rng)
     right = np.array([rules.read(t) == a for t, a in zip(texts, answers, strict=True)])

@@ -6,7 +6,7 @@ from transformer_core.foundation.checks import check_ids, check_shape
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 
 
-def frequencies(blocks, vocabulary):
+def frequencies(blocks: np.ndarray, vocabulary: int) -> np.ndarray:
     """Return each token's share of the tokens that may be masked, (V,); 0 for special tokens."""
     check_ids("blocks", blocks, vocabulary)
     counts = np.bincount(blocks.ravel(), minlength=vocabulary).astype(np.float64)
@@ -16,7 +16,7 @@ def frequencies(blocks, vocabulary):
     return counts / counts.sum()
 
 
-def entropy(shares):
+def entropy(shares: np.ndarray) -> float:
     r"""Return the entropy :math:`-\sum_v f_v \ln f_v` of shares f, in nats (eq:entropy)."""
     positive = shares[shares > 0]
     return float(-(positive * np.log(positive)).sum())
@@ -26,8 +26,9 @@ class Trigrams:
     """Guesses a token from its two neighbours, by counting.
 
     The guess is the token that stood most often between the two neighbours in training. Where
-    they never stood around a token, or one is hidden: the token that most often followed the
-    left neighbour; else the one that most often preceded the right one; else the most frequent.
+    they never stood around a token, or one is hidden or beyond the end of the block: the token
+    that most often followed the left neighbour; else the one that most often preceded the right
+    one; else the most frequent.
 
     Parameters
     ----------
@@ -36,14 +37,12 @@ class Trigrams:
         V.
     """
 
-    def __init__(self, blocks, vocabulary):
+    def __init__(self, blocks: np.ndarray, vocabulary: int):
         check_shape("blocks", blocks, "N", "T")
         check_ids("blocks", blocks, vocabulary)
-        left, middle, right = (
-            part.ravel().astype(np.int64)
-            for part in (blocks[:, :-2], blocks[:, 1:-1], blocks[:, 2:])
-        )
-        counted = middle >= len(SPECIAL_TOKENS)
+        left, right = (part.ravel() for part in neighbours(blocks))
+        middle = blocks.ravel().astype(np.int64)
+        counted = (middle >= len(SPECIAL_TOKENS)) & (left != MASK) & (right != MASK)
         left, middle, right = left[counted], middle[counted], right[counted]
         self.vocabulary = vocabulary
         self.between = most_frequent(left * vocabulary + right, middle, vocabulary)
@@ -51,21 +50,27 @@ class Trigrams:
         self.before = most_frequent(right, middle, vocabulary)
         self.top = frequencies(blocks, vocabulary).argmax()
 
-    def predict(self, inputs, masked):
+    def predict(self, inputs: np.ndarray, masked: np.ndarray) -> np.ndarray:
         """Return a guess for each masked token, in the order of ``inputs[masked]``."""
+        check_shape("inputs", inputs, "N", "T")
+        check_ids("inputs", inputs, self.vocabulary)
         check_shape("masked", masked, *inputs.shape)
-        rows, columns = np.nonzero(masked)
-        left = inputs[rows, columns - 1].astype(np.int64)
-        right = inputs[rows, columns + 1].astype(np.int64)
-        guesses = np.full(len(rows), self.top)
+        left, right = (part[masked] for part in neighbours(inputs))
+        guesses = np.full(len(left), self.top)
         for table, keys in (
-            (self.before, np.where(right == MASK, -1, right)),
-            (self.after, np.where(left == MASK, -1, left)),
+            (self.before, right),
+            (self.after, left),
             (self.between, left * self.vocabulary + right),
         ):
             found = look_up(table, keys)
             guesses = np.where(found < 0, guesses, found)
         return guesses
+
+
+def neighbours(ids):
+    """Return what stands to the left and to the right of each token; at the ends [MASK]."""
+    wider = np.pad(ids.astype(np.int64), ((0, 0), (1, 1)), constant_values=MASK)
+    return wider[:, :-2], wider[:, 2:]
 
 
 def most_frequent(keys, tokens, vocabulary):
@@ -79,5 +84,6 @@ def most_frequent(keys, tokens, vocabulary):
 def look_up(table, keys):
     """Return the token of each key, -1 where there is none."""
     known, tokens = table
-    places = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    return np.where(known[places] == keys, tokens[places], -1)
+    places = np.searchsorted(known, keys)
+    found = np.append(known, -1)[places] == keys
+    return np.where(found, np.append(tokens, -1)[places], -1)

@@ -7,6 +7,7 @@ import re
 import sysconfig
 import types
 import warnings
+from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
 
@@ -22,7 +23,7 @@ COMPILED = """
 DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 
 
-def documentation():
+def documentation() -> list[Document]:
     """Read the docstrings of Python, NumPy and Matplotlib, and Python's language reference.
 
     The sources are parsed, not run. Only prose is left: no doctests, code, underlines, tables'
@@ -33,7 +34,7 @@ def documentation():
     list of Document
         One for each object or topic, by its name; in the order of the sources.
     """
-    documents = {}
+    documents: dict[str, Document] = {}
     for name, docstring in docstrings():
         text = prose(docstring)
         if len(text) >= SHORTEST:
@@ -41,11 +42,12 @@ def documentation():
     return language_reference() + list(documents.values())
 
 
-def language_reference():
+def language_reference() -> list[Document]:
     """Return the topics of ``help``, the longest first, without what an earlier one has said."""
     from pydoc_data.topics import topics
 
-    documents, said = [], set()
+    documents: list[Document] = []
+    said: set[str] = set()
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
         paragraphs = dict.fromkeys(prose(topics[name]).split("\n"))
         text = "\n".join(p for p in paragraphs if p not in said)
@@ -55,12 +57,12 @@ def language_reference():
     return documents
 
 
-def docstrings():
+def docstrings() -> Iterator[tuple[str, str]]:
     """Yield the name and the docstring of every object."""
     yield from docstrings_of_sources(Path(sysconfig.get_path("stdlib")))
     for package in ("numpy", "matplotlib"):
         spec = importlib.util.find_spec(package)
-        if spec:
+        if spec and spec.origin:
             yield from docstrings_of_sources(Path(spec.origin).parent)
     for name in COMPILED:
         try:
@@ -70,7 +72,7 @@ def docstrings():
         yield from docstrings_of_objects(module)
 
 
-def docstrings_of_sources(folder):
+def docstrings_of_sources(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the docstring of what is defined in a folder, without its tests."""
     for path in sorted(folder.rglob("*.py")):
         inside = path.relative_to(folder).parts
@@ -93,7 +95,7 @@ def docstrings_of_tree(name, node):
             yield from docstrings_of_tree(child.name, child)
 
 
-def docstrings_of_objects(module):
+def docstrings_of_objects(module: types.ModuleType) -> Iterator[tuple[str, str]]:
     """Yield the name and the docstring of what a module holds that is not written in Python."""
     for name, value in sorted(vars(module).items()):
         if name.startswith("_") or isinstance(
@@ -123,7 +125,7 @@ EMPHASIS = re.compile(r"(?<!\w)(\*\*?)(\w(?:[^*]*\w)?)\1(?!\w)")
 PLACEHOLDER = re.compile(r"%\([\w:.]+\)s|\$\{\w+\}|[|\\]")
 
 
-def prose(docstring):
+def prose(docstring: str) -> str:
     """Return the paragraphs of a docstring, one a line, without code and markup."""
     lines, hidden = [], None  # hidden: the indentation of what hides the lines below it
     for line in DOCTEST.sub("", docstring.expandtabs()).splitlines():
@@ -152,7 +154,7 @@ def prose(docstring):
     return "\n".join(p for p in paragraphs if is_prose(p))
 
 
-def is_prose(paragraph):
+def is_prose(paragraph: str) -> bool:
     """Tell sentences from signatures, drawings and rows of numbers."""
     letters = sum(c.isalpha() or c.isspace() for c in paragraph)
     return (

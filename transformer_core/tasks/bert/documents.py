@@ -1,6 +1,7 @@
 """Texts as documents: read from files, and split so that nothing leaks."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ class Document(NamedTuple):
     text: str
 
 
-def read_documents(path):
+def read_documents(path: str | Path) -> list[Document]:
     """Read a text file, or all ``.txt`` files in a folder and the folders in it.
 
     A document is a passage: as many whole paragraphs of a file as make 1000 characters. Empty
@@ -31,6 +32,8 @@ def read_documents(path):
     ValueError
         If there is no such file or folder, no text in it, or a file is not UTF-8.
     """
+    if path == "":
+        raise ValueError("path: expected a file or a folder, got ''")
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.txt") if file.is_file())
@@ -38,7 +41,7 @@ def read_documents(path):
             raise ValueError(f"{path}: expected .txt files in the folder, found none")
     else:
         files = [path]
-    documents = {}
+    documents: dict[str, Document] = {}
     for file in files:
         for k, passage in enumerate(passages(read_text(file))):
             documents.setdefault(passage, Document(f"{file.name} {k}", passage))
@@ -47,7 +50,7 @@ def read_documents(path):
     return list(documents.values())
 
 
-def read_text(file):
+def read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -59,7 +62,7 @@ def read_text(file):
         raise ValueError(f"{file}: expected a readable file, got: {error}") from None
 
 
-def passages(text):
+def passages(text: str) -> Iterator[str]:
     """Yield whole paragraphs of a text, joined until they make a passage."""
     passage, paragraph = [], []
     for line in [*text.splitlines(), ""]:
@@ -75,7 +78,9 @@ def passages(text):
         yield "\n".join(passage)
 
 
-def split(documents, share=0.05):
+def split(
+    documents: list[Document], share: float = 0.05
+) -> tuple[list[str], list[str]]:
     """Hold some documents out of training, always the same ones.
 
     Documents of the same name, such as two methods called ``sum``, are likely to say the same:
@@ -97,9 +102,10 @@ def split(documents, share=0.05):
     ValueError
         If a side is empty.
     """
-    sides = [], []
+    sides: tuple[list[str], list[str]] = [], []
     for document in documents:
-        digest = hashlib.sha256(document.name.encode()).digest()
+        name = document.name.encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(name).digest()
         sides[int.from_bytes(digest[:8]) < share * 2**64].append(document.text)
     if not all(sides):
         raise ValueError(

@@ -1,5 +1,6 @@
 """Masked language modelling: blocks of tokens, some of them to be restored."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, count
 
 import numpy as np
@@ -12,7 +13,7 @@ from transformer_core.foundation.checks import (
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
 
 
-def pack(documents, length):
+def pack(documents: Iterable[Sequence[int]], length: int) -> np.ndarray:
     """Cut documents, in their order, into blocks without padding.
 
     [SEP] stands between two documents. A block is [CLS], T - 2 tokens, [SEP]; a document may go
@@ -32,23 +33,26 @@ def pack(documents, length):
     Raises
     ------
     ValueError
-        If there are too few tokens for one block.
+        If there are too few tokens for one block, or an id is no whole number that an int32 holds.
     """
     check_positive_int("length", length)
     if length < 3:
         raise ValueError(f"length: expected at least 3, got {length}")
-    tokens = list(chain.from_iterable([*ids, SEP] for ids in documents))[:-1]
+    tokens = np.array(list(chain.from_iterable([*ids, SEP] for ids in documents))[:-1])
     inside = length - 2
     blocks = len(tokens) // inside
     if not blocks:
         raise ValueError(
             f"documents: expected at least {inside} tokens, got {len(tokens)}"
         )
-    inner = np.array(tokens[: blocks * inside], np.int32).reshape(blocks, inside)
+    check_ids("documents", tokens, 2**31)
+    inner = tokens[: blocks * inside].astype(np.int32).reshape(blocks, inside)
     return np.pad(inner, ((0, 0), (1, 1)), constant_values=((0, 0), (CLS, SEP)))
 
 
-def mask(ids, vocabulary, rng, share=0.15):
+def mask(
+    ids: np.ndarray, vocabulary: int, rng: np.random.Generator, share: float = 0.15
+) -> tuple[np.ndarray, np.ndarray]:
     """Draw the tokens to restore, and hide most of them (eq:masking).
 
     Each token is drawn with probability ``share``, special tokens never. Of those drawn, 80 %
@@ -67,7 +71,7 @@ def mask(ids, vocabulary, rng, share=0.15):
 
     Returns
     -------
-    inputs : ndarray of int (B, T)
+    inputs : ndarray of int64 (B, T)
         What the model sees.
     masked : ndarray of bool (B, T)
         Where it has to say what was there.
@@ -91,13 +95,21 @@ def mask(ids, vocabulary, rng, share=0.15):
     if not masked.any():
         masked.flat[rng.choice(np.flatnonzero(candidates))] = True
     fate = rng.random(ids.shape)
-    inputs = np.where(masked & (fate < 0.8), MASK, ids)
+    inputs = ids.astype(np.int64)  # narrow ids may not hold every token
+    inputs[masked & (fate < 0.8)] = MASK
     replaced = masked & (fate >= 0.9)
     inputs[replaced] = rng.integers(specials, vocabulary, replaced.sum())
     return inputs, masked
 
 
-def masked_batches(blocks, size, vocabulary, seed, first=1, share=0.15):
+def masked_batches(
+    blocks: np.ndarray,
+    size: int,
+    vocabulary: int,
+    seed: int,
+    first: int = 1,
+    share: float = 0.15,
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield the batches of the steps ``first``, ``first`` + 1, ...: (inputs, ids, masked).
 
     In every pass over the blocks each comes at most once, in an order drawn anew; what is masked
@@ -116,10 +128,11 @@ def masked_batches(blocks, size, vocabulary, seed, first=1, share=0.15):
         See :func:`mask`.
     """
     check_positive_int("size", size)
+    check_positive_int("first", first)
     if size > len(blocks):
         raise ValueError(f"size: expected at most the {len(blocks)} blocks, got {size}")
     steps_of_a_pass = len(blocks) // size
-    order, ordered = None, None  # of the blocks, in the pass of that number
+    order, ordered = np.arange(0), -1  # of the blocks, in the pass of that number
     for step in count(first):
         number, place = divmod(step - 1, steps_of_a_pass)
         if number != ordered:

@@ -1,19 +1,24 @@
 """Mini-BERT as the book trains it: how it starts, how it is measured, how it is asked."""
 
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int, check_shape
-from transformer_core.layers import AttentionSpec, LayerSpec
+from transformer_core.layers import AttentionSpec, LayerSpec, MultiHeadSelfAttention
 from transformer_core.models import Bert, StackSpec
-from transformer_core.ops import softmax
-from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, encode
+from transformer_core.models.bert import check_masked
+from transformer_core.ops import cross_entropy, softmax
+from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, token_ids
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 SIZES = {"length": 64, "layers": 3, "width": 192, "heads": 4, "hidden_width": 768}
 
 
-def mini_bert(shares, rng, **sizes):
+def mini_bert(shares: np.ndarray, rng: np.random.Generator, **sizes: int) -> Bert:
     r"""Build a Mini-BERT that starts with what is known before any training.
 
     Tied, with GELU and with a LayerNorm after the embeddings. The bias of the read-out starts at
@@ -34,8 +39,15 @@ def mini_bert(shares, rng, **sizes):
     Returns
     -------
     Bert
+
+    Raises
+    ------
+    ValueError
+        If a share is negative or not finite, none is positive, or the width is odd.
     """
     check_shape("shares", shares, "V")
+    if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.any()):
+        raise ValueError(f"shares: expected finite ones from 0 up, got {shares}")
     sizes = SIZES | sizes
     spec = LayerSpec(
         sizes["width"],
@@ -48,6 +60,8 @@ def mini_bert(shares, rng, **sizes):
     bert = Bert(spec, stack, rng, tied=True, embedding_norm=True)
     bert.readout.bias[...] = np.log(np.maximum(shares, shares[shares > 0].min() / 2))
     width = sizes["width"]
+    if width % 2:
+        raise ValueError(f"width: expected an even number, got {width}")
     frequencies = np.pi * (np.arange(width // 2) + 0.5) / (width // 2)
     angles = np.outer(np.arange(sizes["length"]), frequencies)
     positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
@@ -56,7 +70,12 @@ def mini_bert(shares, rng, **sizes):
     return bert
 
 
-def look_at_neighbours(attention, frequencies, rng, score=6.5):
+def look_at_neighbours(
+    attention: MultiHeadSelfAttention,
+    frequencies: np.ndarray,
+    rng: np.random.Generator,
+    score: float = 6.5,
+) -> None:
     r"""Start the heads of a layer with their eyes on the tokens at -1, 1, -2, 2, ...
 
     .. math:: \mathbf{W}_Q = \mathbf{R}_k \mathbf{W}_K
@@ -86,7 +105,7 @@ def look_at_neighbours(attention, frequencies, rng, score=6.5):
         query[:, columns] = rotation(shift * frequencies) @ weight
 
 
-def rotation(angles):
+def rotation(angles: np.ndarray) -> np.ndarray:
     """Return the matrix (D, D) that turns each pair of entries by an angle."""
     matrix = np.zeros((2 * len(angles), 2 * len(angles)))
     sine = np.arange(0, len(matrix), 2)
@@ -97,13 +116,19 @@ def rotation(angles):
     return matrix
 
 
-def measure(bert, inputs, ids, masked, together=16):
+def measure(
+    bert: Bert,
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    masked: np.ndarray,
+    together: int = 16,
+) -> tuple[float, float]:
     """Return the mean cross-entropy of the masked tokens, and the share of them that is right.
 
     Parameters
     ----------
     bert : Bert
-    inputs, ids : ndarray of int (N, T)
+    inputs, targets : ndarray of int (N, T)
         What the model sees, and what was there.
     masked : ndarray of bool (N, T)
     together : int
@@ -112,22 +137,31 @@ def measure(bert, inputs, ids, masked, together=16):
     Returns
     -------
     loss, accuracy : float
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit together, nothing is masked, or an id is unknown.
     """
+    check_shape("inputs", inputs, "N", "T")
+    check_shape("targets", targets, *inputs.shape)
+    check_masked(masked, inputs.shape)
     check_positive_int("together", together)
-    losses, right = [], []
-    for start in range(0, len(ids), together):
+    loss, right = 0.0, 0
+    for start in range(0, len(inputs), together):
         part = slice(start, start + together)
-        if not masked[part].any():
-            continue
-        logits, _ = bert.forward(inputs[part], masked[part])
-        targets = ids[part][masked[part]]
-        p, _ = softmax(logits)
-        losses.append(-np.log(p[np.arange(len(targets)), targets]))
-        right.append(logits.argmax(axis=-1) == targets)
-    return float(np.concatenate(losses).mean()), float(np.concatenate(right).mean())
+        if masked[part].any():
+            logits, _ = bert.forward(inputs[part], masked[part])
+            asked = targets[part][masked[part]]
+            loss += len(asked) * float(cross_entropy(logits, asked)[0])
+            right += int((logits.argmax(axis=-1) == asked).sum())
+    count = int(masked.sum())
+    return loss / count, right / count
 
 
-def fill(bert, tokenizer, sentence, top=5):
+def fill_masks(
+    bert: Bert, tokenizer: "Tokenizer", sentence: str, top: int = 5
+) -> list[list[tuple[str, float]]]:
     """Say what may stand at each [MASK] of a sentence.
 
     Parameters
@@ -145,10 +179,12 @@ def fill(bert, tokenizer, sentence, top=5):
     Raises
     ------
     ValueError
-        If the sentence has no [MASK] or is too long for the model.
+        If the sentence is not Unicode, has no [MASK] or is too long for the model.
     """
     check_positive_int("top", top)
-    (ids,) = encode(tokenizer, [sentence])
+    if any("\ud800" <= character <= "\udfff" for character in sentence):
+        raise ValueError(f"sentence: expected Unicode characters, got {sentence!r}")
+    (ids,) = token_ids(tokenizer, [sentence])
     longest = len(bert.positions.table) - 2
     if MASK not in ids:
         raise ValueError(f"sentence: expected a [MASK], got {sentence!r}")
@@ -156,8 +192,8 @@ def fill(bert, tokenizer, sentence, top=5):
         raise ValueError(
             f"sentence: expected at most {longest} pieces of words, got {len(ids)}"
         )
-    ids = np.array([[CLS, *ids, SEP]])
-    p, _ = softmax(bert.forward(ids, ids == MASK)[0])
+    inputs = np.array([[CLS, *ids, SEP]])
+    p, _ = softmax(bert.forward(inputs, inputs == MASK)[0])
     return [
         [(tokenizer.id_to_token(k), float(row[k])) for k in (-row).argsort()[:top]]
         for row in p

@@ -1,12 +1,18 @@
 """WordPiece: words cut into the longest pieces that a vocabulary knows."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from transformer_core.foundation.checks import check_positive_int
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # by their ids
 
 
-def train_wordpiece(texts, vocabulary=8192):
+def train_wordpiece(texts: list[str], vocabulary: int = 8192) -> "Tokenizer":
     """Learn a vocabulary from texts, as BERT's: lower case, no accents, punctuation apart.
 
     The special tokens have the ids 0 to 4. The same texts always give the same tokenizer.
@@ -70,7 +76,7 @@ def train_wordpiece(texts, vocabulary=8192):
     return tokenizer
 
 
-def load_wordpiece(path):
+def load_wordpiece(path: str | Path) -> "Tokenizer":
     """Read a tokenizer that ``tokenizer.save(path)`` wrote.
 
     Raises
@@ -92,7 +98,7 @@ def load_wordpiece(path):
     return tokenizer
 
 
-def encode(tokenizer, texts):
+def token_ids(tokenizer: "Tokenizer", texts: list[str]) -> list[list[int]]:
     """Return the ids of each text, a list of int for each."""
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     return [encoding.ids for encoding in encodings]

@@ -1,6 +1,10 @@
 """Vocabularies of single characters."""
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
+
+from transformer_core.foundation.checks import check_ids
 
 PAD, START, END = 0, 1, 2
 
@@ -14,17 +18,17 @@ class Characters:
         The characters with the ids 3, 4, ...
     """
 
-    def __init__(self, characters):
+    def __init__(self, characters: Iterable[str]):
         self.characters = "".join(characters)
         self.id_of = {c: i for i, c in enumerate(self.characters, start=END + 1)}
         if len(self.id_of) != len(self.characters):
             raise ValueError(f"characters: expected each once, got {self.characters!r}")
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the size V of the vocabulary, special ids included."""
         return END + 1 + len(self.characters)
 
-    def check(self, text):
+    def check(self, text: str) -> None:
         """Raise ``ValueError`` unless a text has characters, and each of them an id."""
         if not text:
             raise ValueError("text: expected at least one character, got none")
@@ -35,7 +39,9 @@ class Characters:
                 + ", ".join(map(repr, unknown))
             )
 
-    def encode(self, texts, framed=False):
+    def encode(
+        self, texts: Sequence[str], framed: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of some texts, padded to the longest.
 
         Parameters
@@ -67,8 +73,15 @@ class Characters:
             padded[: len(row)] = row
         return ids, lengths
 
-    def decode(self, ids):
-        """Return the text of a row of ids: its characters up to the end, specials left out."""
+    def decode(self, ids: Sequence[int] | np.ndarray) -> str:
+        """Return the text of a row of ids: its characters up to the end, specials left out.
+
+        Raises
+        ------
+        ValueError
+            If there is no id, or one that is not of the vocabulary.
+        """
+        check_ids("ids", np.asarray(ids), len(self))
         text = []
         for i in ids:
             if i == END:

@@ -7,14 +7,18 @@ not write it here, see ``CONTRADICTING``.
 
 import unicodedata
 import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.tasks.dates.characters import Characters
+
+if TYPE_CHECKING:
+    from babel import Locale
 
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 
@@ -82,7 +86,7 @@ class DateFormat:
         In CLDR's letters, such as "d MMMM y".
     """
 
-    def __init__(self, language, name, locale, pattern):
+    def __init__(self, language: str, name: str, locale: "Locale", pattern: str):
         self.language, self.name = language, name
         self.locale, self.pattern = locale, pattern
         self.digits = DIGITS.get(locale.default_numbering_system, {})
@@ -90,7 +94,7 @@ class DateFormat:
     def __repr__(self):
         return f"DateFormat({self.locale}, {self.name}, {self.pattern!r})"
 
-    def write(self, day):
+    def write(self, day: date) -> str:
         """Write a ``datetime.date``, normalised."""
         from babel.dates import format_date
 
@@ -98,7 +102,23 @@ class DateFormat:
         return normalise(text.translate(self.digits))
 
 
-def date_formats(language):
+def locales(language: str) -> list["Locale"]:
+    """Return the locales of CLDR that a language is written as in.
+
+    Raises
+    ------
+    ValueError
+        If CLDR does not know the language.
+    """
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        return [Locale.parse(name) for name in LOCALES.get(language, (language,))]
+    except (UnknownLocaleError, ValueError):
+        raise ValueError(f"language: expected one of CLDR, got {language!r}") from None
+
+
+def date_formats(language: str) -> list[DateFormat]:
     """Return the ways to write dates in a language, all with the full year.
 
     Parameters
@@ -116,16 +136,8 @@ def date_formats(language):
     ValueError
         If CLDR does not know the language.
     """
-    from babel import Locale, UnknownLocaleError
-
-    formats = {}
-    for identifier in LOCALES.get(language, (language,)):
-        try:
-            locale = Locale.parse(identifier)
-        except (UnknownLocaleError, ValueError):
-            raise ValueError(
-                f"language: expected one of CLDR, got {language!r}"
-            ) from None
+    formats: dict[tuple[str, ...], DateFormat] = {}
+    for locale in locales(language):
         patterns = [
             (name, source[name].pattern.replace("yy", "y"))
             for names, source in (
@@ -138,22 +150,23 @@ def date_formats(language):
         patterns += [("written", p) for p in ALSO_WRITTEN.get(language, ())]
         patterns.append(("iso", "y-MM-dd"))
         for name, pattern in patterns:
-            if (identifier, name) not in CONTRADICTING:
+            if (str(locale), name) not in CONTRADICTING:
                 form = DateFormat(language, name, locale, pattern)
                 written = tuple(form.write(day) for day in PROBES)
                 formats.setdefault(written, form)
     return list(formats.values())
 
 
-def normalise(text):
+def normalise(text: str) -> str:
     """Return a text in lower case, in Unicode's compatibility form (NFKC), without invisible marks.
 
     Any run of white space becomes one space. What spelling rules settle is not left to a model:
     full-width digits, capitals, the direction marks in Arabic dates.
     """
-    text = unicodedata.normalize("NFKC", text).lower()
-    visible = (c for c in text if unicodedata.category(c) != "Cf")
-    return " ".join("".join(visible).split())
+    visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    lower = unicodedata.normalize("NFKC", visible).lower()
+    # Once more: of an accented letter, Unicode may have the small form alone, such as ǰ.
+    return " ".join(unicodedata.normalize("NFKC", lower).split())
 
 
 class Split(NamedTuple):
@@ -163,13 +176,13 @@ class Split(NamedTuple):
 
 
 @cache
-def split_days():
+def split_days() -> Split:
     """Split the days of 1900 to 2099: 18 of 20 to train, one to choose settings, one to test.
 
     A checksum of the date decides, so that a day is on the same side everywhere and in every
     language and format.
     """
-    parts = {part: [] for part in Split._fields}
+    parts: dict[str, list[date]] = {part: [] for part in Split._fields}
     for n in range((LAST - FIRST).days + 1):
         day = FIRST + timedelta(n)
         share = zlib.crc32(day.isoformat().encode()) % 20
@@ -193,25 +206,45 @@ class Dates:
         Of CLDR.
     without : collection of (str, str)
         Locale and name of the formats to leave out.
+
+    Raises
+    ------
+    ValueError
+        If there is no language, one that CLDR does not know, or one that is left no format; or if
+        there is no such format to leave out.
     """
 
-    def __init__(self, languages=tuple(LANGUAGES), without=()):
-        self.formats, shares = [], []
+    def __init__(
+        self,
+        languages: Iterable[str] = tuple(LANGUAGES),
+        without: Collection[tuple[str, str]] = (),
+    ):
+        self.formats, shares, unknown = [], [], set(without)
         for language in languages:
-            formats = [
-                form
-                for form in date_formats(language)
-                if (str(form.locale), form.name) not in without
-            ]
+            every = date_formats(language)
+            formats = [f for f in every if (str(f.locale), f.name) not in without]
+            unknown -= {(str(f.locale), f.name) for f in every}
+            if not formats:
+                raise ValueError(
+                    f"without: expected a format of {language!r} to be left, got {without}"
+                )
             self.formats += formats
             shares += [1 / len(formats)] * len(formats)
+        if not self.formats:
+            raise ValueError("languages: expected at least one, got none")
+        if unknown:
+            raise ValueError(
+                f"without: expected formats of these languages, got {sorted(unknown)}"
+            )
         self.shares = np.array(shares) / sum(shares)
         texts = [form.write(day) for form in self.formats for day in ONE_YEAR]
         self.source = Characters(sorted(set("".join(texts))))
         self.target = Characters("-0123456789")
         self.longest = max(map(len, texts))
 
-    def sample(self, size, days, rng):
+    def sample(
+        self, size: int, days: Sequence[date], rng: np.random.Generator
+    ) -> Examples:
         """Draw days, each in a format of a language; all languages are equally likely.
 
         Parameters
@@ -226,13 +259,17 @@ class Dates:
         Examples
         """
         check_positive_int("size", size)
+        if not days:
+            raise ValueError("days: expected at least one, got none")
         drawn = [days[n] for n in rng.integers(len(days), size=size)]
         ways = rng.choice(len(self.formats), size, p=self.shares)
         formats = [self.formats[way] for way in ways]
         texts = [form.write(day) for form, day in zip(formats, drawn, strict=True)]
         return Examples(texts, [day.isoformat() for day in drawn], formats)
 
-    def batches(self, size, seed, first=1):
+    def batches(
+        self, size: int, seed: int, first: int = 1
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
         """Draw training batches without end.
 
         Little of them is padding, because texts of like length come together: many batches are

@@ -1,7 +1,10 @@
 """An encoder-decoder with its characters: it reads dates."""
 
-from transformer_core.models import greedy_search
-from transformer_core.tasks.dates.characters import END, PAD, START
+from collections.abc import Iterable
+
+from transformer_core.foundation.checks import check_positive_int
+from transformer_core.models import EncoderDecoder, greedy_search
+from transformer_core.tasks.dates.characters import END, PAD, START, Characters
 from transformer_core.tasks.dates.data import normalise
 
 
@@ -15,17 +18,17 @@ class DateReader:
         The vocabularies of the model.
     """
 
-    def __init__(self, model, source, target):
+    def __init__(self, model: EncoderDecoder, source: Characters, target: Characters):
         self.model, self.source, self.target = model, source, target
 
-    def read(self, texts, together=256):
+    def read(self, texts: Iterable[str], together: int = 256) -> list[str]:
         """Return what the model writes for each text, by greedy search.
 
         It writes something for every text, and nothing makes sure that it is a date.
 
         Parameters
         ----------
-        texts : sequence of str
+        texts : iterable of str
             Normalised first, see :func:`normalise`.
         together : int
             How many are read at once.
@@ -40,6 +43,7 @@ class DateReader:
             If a text is empty, too long for the model, or holds a character that the model does
             not know; naming the text.
         """
+        check_positive_int("together", together)
         texts = [self.prepare(text) for text in texts]
         # Texts of like length together: little padding.
         order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
@@ -54,7 +58,7 @@ class DateReader:
                 answers[row] = self.target.decode(target)
         return answers
 
-    def prepare(self, text):
+    def prepare(self, text: str) -> str:
         """Return the text normalised; raise ``ValueError`` unless the model can read it."""
         text = normalise(text)
         self.source.check(text)

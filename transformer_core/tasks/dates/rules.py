@@ -1,9 +1,10 @@
 """Reading dates by rules: what a model that learns has to be compared with."""
 
 import re
+from collections.abc import Iterable
 from datetime import date
 
-from transformer_core.tasks.dates.data import LANGUAGES, LOCALES, normalise
+from transformer_core.tasks.dates.data import LANGUAGES, locales, normalise
 
 
 class DateRules:
@@ -19,23 +20,30 @@ class DateRules:
         Of CLDR.
     month_first : bool
         The order told: 3/5/1998 is in March if true, in May if false.
+
+    Raises
+    ------
+    ValueError
+        If there is no language, or one that CLDR does not know.
     """
 
-    def __init__(self, languages=tuple(LANGUAGES), month_first=False):
-        from babel import Locale
-
+    def __init__(
+        self, languages: Iterable[str] = tuple(LANGUAGES), month_first: bool = False
+    ):
         self.month_first = month_first
         self.month_of = {}
         for language in languages:
-            for identifier in LOCALES.get(language, (language,)):
-                for widths in Locale.parse(identifier).months.values():
+            for locale in locales(language):
+                for widths in locale.months.values():
                     for width in ("wide", "abbreviated"):
                         for month, name in widths[width].items():
                             self.month_of[normalise(name).rstrip(".")] = month
+        if not self.month_of:
+            raise ValueError("languages: expected at least one, got none")
         names = sorted(self.month_of, key=len, reverse=True)
         self.name = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
 
-    def read(self, text):
+    def read(self, text: str) -> str:
         """Return the date in ISO 8601, or "" where the rules find none."""
         text = normalise(text)
         numbers = re.findall(r"\d+", text)
