@@ -86,9 +86,10 @@ def gradient_equations(root):
 
 
 def functions(root):
-    """The function or method whose docstring names an equation: label to function."""
+    """The function or method whose docstring names an equation, an op before a layer."""
     found = {}
-    for path in sorted(root.glob("transformer_core/**/*.py")):
+    paths = root.glob("transformer_core/**/*.py")
+    for path in sorted(paths, key=lambda path: ("ops" not in path.parts, path)):
         for name, node in definitions(ast.parse(path.read_text("utf-8"))):
             place = path.relative_to(root).as_posix()
             for label in re.findall(GRADIENT, ast.get_docstring(node) or ""):
