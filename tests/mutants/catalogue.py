@@ -851,11 +851,11 @@ CATALOGUE = [
         "squares of large float32 numbers are infinite",
     ),
     Mutant(
-        "blocks-remainder-lost",
+        "chunks-remainder-lost",
         AROUND,
         "foundation/chunks.py",
         {"range(0, len(array), rows)": "range(0, len(array) - rows + 1, rows)"},
-        "what does not fill a block is left out of the step",
+        "what does not fill a chunk is left out of the step",
     ),
     Mutant(
         "schedule-from-zero",

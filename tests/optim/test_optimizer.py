@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from transformer_core.foundation.chunks import BLOCK
+from transformer_core.foundation.chunks import CHUNK
 from transformer_core.optim import Adam, clip_by_global_norm
 from transformer_core.optim.optimizer import Optimizer
 
@@ -32,7 +32,7 @@ def test_the_learning_rate_may_change_between_steps():
 @pytest.mark.equation("eq:global-norm")
 @pytest.mark.parametrize("max_norm", [0.1, 1e6])
 def test_a_step_with_a_largest_norm_is_a_step_along_clipped_gradients(rng, max_norm):
-    shapes = {"table": (5, BLOCK // 2), "bias": (3,)}  # a table of several blocks
+    shapes = {"table": (5, CHUNK // 2), "bias": (3,)}  # a table of several chunks
     grads = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     copies = {name: grad.copy() for name, grad in grads.items()}
     one, other = ({n: np.ones(s) for n, s in shapes.items()} for _ in range(2))

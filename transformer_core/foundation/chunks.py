@@ -1,10 +1,10 @@
-"""Large arrays, worked on in blocks that stay in the processor's cache."""
+"""Large arrays, worked on in chunks that stay in the processor's cache."""
 
-BLOCK = 2**18  # entries: 1 MiB of float32
+CHUNK = 2**18  # entries: 1 MiB of float32
 
 
-def blocks(*groups):
-    """Cut arrays into blocks of rows: the arguments of a ``map`` that works on them.
+def chunks(*groups):
+    """Cut arrays into chunks of rows: the arguments of a ``map`` that works on them.
 
     Parameters
     ----------
@@ -14,16 +14,16 @@ def blocks(*groups):
     Returns
     -------
     names : list of str
-        The name of the array that each block is of.
-    *blocks : list of ndarray
-        For each group its blocks: views, of the same rows in all groups.
+        The name of the array that each chunk is of.
+    *chunks : list of ndarray
+        For each group its chunks: views, of the same rows in all groups.
     """
     cuts = []
     for name, array in groups[0].items():
-        if array.size <= BLOCK:
+        if array.size <= CHUNK:
             cuts.append((name, ...))
             continue
-        rows = max(1, BLOCK * len(array) // array.size)
+        rows = max(1, CHUNK * len(array) // array.size)
         cuts += [(name, slice(i, i + rows)) for i in range(0, len(array), rows)]
     names = [name for name, _ in cuts]
     return names, *([group[name][rows] for name, rows in cuts] for group in groups)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from transformer_core.foundation.checks import check_array
-from transformer_core.foundation.chunks import blocks
+from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import summary
 
 
@@ -63,7 +63,7 @@ def global_norm(grads, map=map):
     """
     for name, grad in grads.items():
         check_array(f"gradient of {name}", grad)
-    _, parts = blocks(grads)
+    _, parts = chunks(grads)
     norm = math.sqrt(sum(map(sum_of_squares, parts)))
     if not math.isfinite(norm):
         wrong = [n for n, grad in grads.items() if not np.isfinite(grad).all()]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.foundation.chunks import blocks
+from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit, join
 from transformer_core.optim.clipping import clipping_factor, global_norm
 
@@ -67,5 +67,5 @@ class Optimizer:
             self.update(name, parameter, factor * grad, *averages)
 
         self.steps += 1
-        names, *parts = blocks(self.parameters, grads, *self.averages.values())
+        names, *parts = chunks(self.parameters, grads, *self.averages.values())
         list(self.map(update if factor < 1 else self.update, names, *parts))

@@ -1,6 +1,6 @@
 """Gradient accumulation: one batch, worked on in parts."""
 
-from transformer_core.foundation.chunks import blocks
+from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit
 
 
@@ -58,7 +58,7 @@ def combine(parts, in_place=False, map=map):
         def add(mean, grad, share=share):
             mean += share * (grad - mean)
 
-        _, mean_parts, grad_parts = blocks(means, grads)
+        _, mean_parts, grad_parts = chunks(means, grads)
         list(map(add, mean_parts, grad_parts))
     if total == 0:
         raise ValueError("parts: expected at least one counted token, got none")
