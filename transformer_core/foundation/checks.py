@@ -50,6 +50,12 @@ def check_positive_int(name, value):
         )
 
 
+def check_rate(name, rate):
+    """Raise ``ValueError`` unless ``rate`` is a probability below 1."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"{name}: expected a number in [0, 1), got {rate}")
+
+
 def check_ids(name, ids, vocabulary):
     """Raise ``ValueError`` unless ``ids`` is a non-empty array of whole numbers below V."""
     check_array(name, ids)

@@ -4,12 +4,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_positive_int,
+    check_rate,
+    check_shape,
+)
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
 from transformer_core.ops.attention import AttentionCache, attention, attention_backward
-from transformer_core.ops.dropout import check_rate
 from transformer_core.ops.heads import check_heads, merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
 

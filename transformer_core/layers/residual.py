@@ -4,15 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_rate
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
-from transformer_core.ops.dropout import (
-    DropoutCache,
-    check_rate,
-    dropout,
-    dropout_backward,
-)
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.layer_norm import LayerNormCache
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_shape
+from transformer_core.foundation.checks import check_ids, check_rate, check_shape
 from transformer_core.foundation.names import join
 from transformer_core.layers.embedding import Embedding, TiedReadout
 from transformer_core.layers.layer import Layer
@@ -13,12 +13,7 @@ from transformer_core.layers.linear import Linear
 from transformer_core.layers.positions import LearnedPositions
 from transformer_core.models.encoder import Encoder, EncoderCache
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
-from transformer_core.ops.dropout import (
-    DropoutCache,
-    check_rate,
-    dropout,
-    dropout_backward,
-)
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.embedding import (
     EmbeddingCache,
     embedding,

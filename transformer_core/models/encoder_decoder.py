@@ -5,7 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_positive_int,
+    check_rate,
+    check_shape,
+)
 from transformer_core.foundation.names import join
 from transformer_core.layers.decoder_layer import DecoderLayer, DecoderLayerCache
 from transformer_core.layers.embedding import Embedding, TiedReadout
@@ -15,12 +19,7 @@ from transformer_core.layers.linear import Linear
 from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.models.encoder import Encoder, EncoderCache
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
-from transformer_core.ops.dropout import (
-    DropoutCache,
-    check_rate,
-    dropout,
-    dropout_backward,
-)
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.embedding import EmbeddingCache
 from transformer_core.ops.layer_norm import LayerNormCache
 from transformer_core.ops.linear import LinearCache

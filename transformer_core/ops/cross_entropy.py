@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_shape
-from transformer_core.ops.dropout import check_rate
+from transformer_core.foundation.checks import check_ids, check_rate, check_shape
 
 
 class CrossEntropyCache(NamedTuple):

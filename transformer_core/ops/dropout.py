@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_shape
+from transformer_core.foundation.checks import check_array, check_rate, check_shape
 
 
 class DropoutCache(NamedTuple):
@@ -83,9 +83,3 @@ def dropout_backward(dy, cache):
     dx = dy * mask
     dx /= 1 - rate
     return dx
-
-
-def check_rate(name, rate):
-    """Raise ``ValueError`` unless ``rate`` is a probability below 1."""
-    if not 0 <= rate < 1:
-        raise ValueError(f"{name}: expected a number in [0, 1), got {rate}")
