@@ -10,6 +10,7 @@ from transformer_core.foundation.checks import (
 from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.models.encoder_decoder import DecodingState
 from transformer_core.ops.masks import padding_keep
+from transformer_core.ops.softmax import log_softmax
 
 
 def greedy_search(
@@ -171,8 +172,3 @@ def begin(model, source, source_lengths, special, longest):
 
 def take(pairs, rows):
     return tuple(KeyValue(key[rows], value[rows]) for key, value in pairs)
-
-
-def log_softmax(logits):
-    z = logits - logits.max(axis=-1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))

@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_core.foundation.checks import check_positive_int, check_shape
 from transformer_core.models import Bert
-from transformer_core.ops import softmax
+from transformer_core.ops import cross_entropy, softmax
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, encode
 
 SIZES = {"length": 64, "layers": 3, "width": 192, "heads": 4, "hidden_width": 768}
@@ -112,17 +112,17 @@ def measure(bert, inputs, ids, masked, together=16):
     loss, accuracy : float
     """
     check_positive_int("together", together)
-    losses, right = [], []
+    total, right = 0.0, []
     for start in range(0, len(ids), together):
         part = slice(start, start + together)
         if not masked[part].any():
             continue
         logits, _ = bert.forward(inputs[part], masked[part])
         targets = ids[part][masked[part]]
-        p, _ = softmax(logits)
-        losses.append(-np.log(p[np.arange(len(targets)), targets]))
+        total += len(targets) * float(cross_entropy(logits, targets)[0])
         right.append(logits.argmax(axis=-1) == targets)
-    return float(np.concatenate(losses).mean()), float(np.concatenate(right).mean())
+    right = np.concatenate(right)
+    return total / len(right), float(right.mean())
 
 
 def fill(bert, tokenizer, sentence, top=5):
