@@ -94,6 +94,13 @@ def test_the_measure_is_that_of_all_masked_tokens_together(rng, bert, together):
     assert measured == pytest.approx((loss, right), rel=1e-5)
 
 
+def test_the_measure_of_what_the_model_rules_out_is_finite(rng, bert):
+    ids = rng.integers(5, 40, (5, 12))
+    bert.readout.bias[39] += 200
+    loss, _ = measure(bert, ids, ids, ids != 39)
+    assert 150 < loss < 250
+
+
 def test_fill_gives_the_most_probable_pieces_of_each_mask(bert, tokenizer):
     sentence = "Cats [MASK] mice and [MASK] cheese"
     answers = fill(bert, tokenizer, sentence, top=40)
