@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import LAYERS, OPS, STACKS
-from witnesses import arrays_in, normal
+from witnesses import arrays_in, assert_close, normal
 
 from transformer_core.optim import Adam
 
@@ -104,6 +104,31 @@ def test_ops_do_not_modify_what_they_are_given(rng, op):
     assert np.array_equal(dy, dy_copy)
     assert all(np.array_equal(arrays[name], copies[name]) for name in arrays)
     assert all(map(np.array_equal, arrays_in(cache), cached))
+
+
+@every_op
+def test_any_one_array_may_be_complex_and_the_others_not(rng, op):
+    arrays = op.draw(rng, np.float64)
+    y, cache = op.forward(*arrays.values(), **op.settings)
+    arrays["dy"] = normal(rng, np.shape(y))
+    expected = {"y": y} | op.gradients(arrays["dy"], cache)
+    for name in arrays:
+        *others, dy = (arrays | {name: arrays[name] + 0j}).values()
+        y, cache = op.forward(*others, **op.settings)
+        assert_close({"y": y} | op.gradients(dy, cache), expected, 1e-12)
+
+
+@every_op
+def test_whole_numbers_are_named(rng, op):
+    arrays = op.draw(rng, np.float64)
+    y, cache = op.forward(*arrays.values(), **op.settings)
+    if np.ndim(y):
+        with pytest.raises(ValueError, match="d[a-z]+: expected floating.*, got int16"):
+            op.gradients(np.ones(y.shape, np.int16), cache)
+    for name in arrays:
+        whole = arrays | {name: np.ones(arrays[name].shape, np.int16)}
+        with pytest.raises(ValueError, match=f"{name}: expected floating.*, got int16"):
+            op.forward(*whole.values(), **op.settings)
 
 
 @every_layer

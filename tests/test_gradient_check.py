@@ -250,3 +250,66 @@ def test_probes_are_drawn_without_repetition(rng):
 def test_gradients_that_do_not_fit_their_arrays_are_named(grads, probes, message):
     with pytest.raises(ValueError, match=message):
         check_gradients(lambda: 0.0, {"a": np.ones(2)}, grads, probes=probes)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_few_digits_need_a_step_of_their_own(dtype):
+    x = np.ones(3, dtype)
+    with pytest.raises(ValueError, match=f"x: expected float64, got {x.dtype}, which"):
+        central_difference(lambda x: (x * x).sum(), x)
+    with pytest.raises(ValueError, match=f"f: expected float64, got {x.dtype}, which"):
+        central_difference(lambda x: (x * x).sum().astype(dtype), np.ones(3))
+    measured = central_difference(lambda x: (x * x).sum(), x, h=0.25)
+    assert np.array_equal(measured, [2, 2, 2])
+
+
+@pytest.mark.parametrize("x, h", [(1e12, None), (np.float32(1), 1e-8), (1e300, 1.0)])
+def test_a_step_that_rounding_takes_away_is_named(x, h):
+    with pytest.raises(ValueError, match="h: expected a step that changes 1"):
+        central_difference(lambda x: x.sum(), np.array([x]), h)
+
+
+@pytest.mark.parametrize("x, h", [(1e10, None), (np.float32(100), np.float64(1e-5))])
+def test_a_step_that_rounding_changes_is_taken_as_it_is(x, h):
+    start = np.array([x])
+    measured = central_difference(lambda x: 3 * (x - start).sum(), start.copy(), h)
+    assert np.array_equal(measured, [3])
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-30, 1e30])
+def test_the_error_neither_overflows_nor_underflows(size):
+    one, other = np.array([[3, 4], [3, 0]]) * np.float32(size)
+    error = gradient_error(one, other)
+    assert np.isclose(error.norm, 4 / 5, rtol=1e-4) and error.worst == 1
+    assert np.isclose(gradient_error(one * 1e250, other * 1e250).norm, 4 / 5, rtol=1e-4)
+
+
+def test_small_integers_do_not_wrap():
+    one, other = np.array([100, -128], np.int8), np.array([-100, 100], np.int8)
+    assert gradient_error(one, other) == gradient_error(one * 1.0, other * 1.0)
+
+
+def test_the_error_of_what_is_infinite_is_not_a_number():
+    infinite, one = np.array([np.inf, 1.0]), np.ones(2)
+    for pair in [(infinite, one), (one, infinite), (infinite, infinite)]:
+        assert np.isnan(gradient_error(*pair)).all()
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
+def test_a_gradient_that_is_not_finite_is_named(rng, wrong):
+    arrays = {name: rng.normal(size=3) for name in "ab"}
+    loss, grads = cubes(arrays)
+    grads["b"][1] = wrong
+    with pytest.raises(ValueError, match="grads: b: expected finite numbers, got"):
+        check_gradients(lambda: cubes(arrays)[0], arrays, grads)
+
+
+def test_large_float32_gradients_do_not_make_others_small(rng):
+    arrays = {"a": rng.normal(size=3), "b": rng.normal(size=3)}
+    grads = {"a": np.full(3, 1e30, np.float32), "b": np.ones(3, np.float32)}
+
+    def witness(f, array, at):
+        return grads["a"][at] * (1 if array is arrays["a"] else 2)
+
+    errors = check_gradients(lambda: 0.0, arrays, grads, witness)
+    assert errors["a"].norm == 0 and np.isclose(errors["b"].norm, 1)

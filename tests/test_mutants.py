@@ -61,7 +61,9 @@ def test_two_mistakes_may_stand_at_once_and_go_one_after_the_other():
 
 def test_defaults_change_too():
     x, one = np.array([[1.0, -1.0]]), np.ones(2)
-    with planted(edited({"eps=1e-5": "eps=3.0"}, "ops/layer_norm.py")):
+    with planted(
+        edited({"eps: float = 1e-5": "eps: float = 3.0"}, "ops/layer_norm.py")
+    ):
         assert np.allclose(layer_norm(x, one, 0 * one)[0], [[0.5, -0.5]])
     assert np.allclose(layer_norm(x, one, 0 * one)[0], [[1, -1]], atol=1e-5)
 
@@ -74,7 +76,7 @@ def test_defaults_change_too():
             "a-mutant: expected this text once in ops/softmax.py, found it 0 times: "
             "dx = something else",
         ),
-        ({"check_shape": ""}, "found it 3 times: check_shape"),
+        ({"check_floats": ""}, "found it 4 times: check_floats"),
         (
             {"import numpy as np\n": "import numpy as np  # NumPy\n"},
             "a-mutant: expected a function to change, none did",

@@ -1,5 +1,6 @@
 """Two witnesses for a gradient, and the measure by which they agree."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,12 @@ from transformer_core.foundation.checks import check_array
 from transformer_core.foundation.names import check_fit
 
 
-def central_difference(f, x, h=1e-5, at=None):
+def central_difference(
+    f: Callable,
+    x: np.ndarray,
+    h: float | None = None,
+    at: Sequence[int] | None = None,
+) -> np.ndarray:
     r"""Measure the gradient of a scalar function by differences (eq:central-difference).
 
     .. math:: \frac{\partial f}{\partial x_i} \approx \frac{f(x + h e_i) - f(x - h e_i)}{2 h}
@@ -19,8 +25,9 @@ def central_difference(f, x, h=1e-5, at=None):
         Maps ``x`` to a real scalar. It may ignore its argument and read ``x`` where it lives, in
         a layer's parameters say: ``x`` itself is stepped, and put back afterwards.
     x : ndarray of floats
-    h : float
-        The step, in the units of ``x``.
+    h : float, optional
+        The step, in the units of ``x``. Default: 1e-5, if ``x`` and ``f(x)`` are of 64 bits.
+        In float32 no step is good: at the best, four digits of the gradient are right.
     at : sequence of int, optional
         Flat indices of the entries to measure. Default: all of them.
 
@@ -32,29 +39,37 @@ def central_difference(f, x, h=1e-5, at=None):
     Raises
     ------
     ValueError
-        If ``x`` is not a non-empty array of real floats, ``h`` is not positive, or ``f`` does not
-        return a real scalar.
+        If ``x`` is not a non-empty array of real floats, ``h`` is not positive, or so small that
+        an entry stays as it is, there is no ``h`` and a number has less than 64 bits, or ``f``
+        does not return a real scalar.
     """
     check_array("x", x)
     if not np.issubdtype(x.dtype, np.floating):
         raise ValueError(f"x: expected real floating-point numbers, got {x.dtype}")
+    rough = h is not None
+    check_digits("x", x, rough)
+    h = h if rough else 1e-5
     check_step(h)
 
     def slope(i):
         original = x.flat[i]
         try:
             x.flat[i] = original + h
-            above = real_scalar(f(x))
+            right, above = x.flat[i], real_scalar(f(x), rough)
             x.flat[i] = original - h
-            below = real_scalar(f(x))
+            left, below = x.flat[i], real_scalar(f(x), rough)
         finally:
             x.flat[i] = original
-        return (above - below) / (2 * h)
+        if left == right:
+            raise ValueError(f"h: expected a step that changes {original}, got {h}")
+        return (above - below) / (right - left)  # 2 h, as it was rounded
 
     return entry_by_entry(slope, x, at)
 
 
-def complex_step(f, x, h=1e-20, at=None):
+def complex_step(
+    f: Callable, x: np.ndarray, h: float = 1e-20, at: Sequence[int] | None = None
+) -> np.ndarray:
     r"""Measure the gradient of an analytic function with an imaginary step (eq:complex-step).
 
     .. math:: \frac{\partial f}{\partial x_i} \approx \frac{\operatorname{Im} f(x + i h e_i)}{h}
@@ -108,13 +123,15 @@ class GradientError(NamedTuple):
     worst: float
 
 
-def gradient_error(gradient, reference, scale=0.0):
+def gradient_error(
+    gradient: np.ndarray, reference: np.ndarray, scale: float = 0.0
+) -> GradientError:
     r"""Compare two gradients of the same array (eq:gradient-error).
 
     .. math:: \text{norm} = \frac{\|a - n\|_2}{\max(\|a\|_2, \|n\|_2, s)}, \qquad
               \text{worst} = \max_i \frac{|a_i - n_i|}{\max(|a_i|, |n_i|, s)}
 
-    with 0/0 = 0.
+    with 0/0 = 0. Both are NaN if a gradient is not finite.
 
     Parameters
     ----------
@@ -138,18 +155,27 @@ def gradient_error(gradient, reference, scale=0.0):
         raise ValueError(
             f"reference: expected shape {gradient.shape}, got {reference.shape}"
         )
-    difference = np.abs(gradient - reference)
-    size = np.maximum(np.maximum(np.abs(gradient), np.abs(reference)), scale)
+    pair = in_double(np.stack([gradient, reference]))
+    largest = max(np.abs(pair).max(), scale)
+    if not np.isfinite(largest):
+        return GradientError(np.nan, np.nan)
+    pair, scale = ratio(pair, largest), ratio(scale, largest)  # no square overflows
+    difference = np.abs(pair[0] - pair[1])
     norm = np.linalg.norm
     return GradientError(
-        float(ratio(norm(difference), max(norm(gradient), norm(reference), scale))),
-        float(ratio(difference, size).max()),
+        float(ratio(norm(difference), max(norm(pair[0]), norm(pair[1]), scale))),
+        float(ratio(difference, np.abs(pair).max(axis=0, initial=scale)).max()),
     )
 
 
 def check_gradients(
-    loss, arrays, grads, witness=central_difference, probes=None, rng=None
-):
+    loss: Callable,
+    arrays: dict[str, np.ndarray],
+    grads: dict[str, np.ndarray],
+    witness: Callable = central_difference,
+    probes: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> dict[str, GradientError]:
     """Compare every gradient of a layer or a model with a witness.
 
     Parameters
@@ -173,12 +199,16 @@ def check_gradients(
     Raises
     ------
     ValueError
-        If the names or shapes differ, there are probes and no rng, or as the witness does.
+        If the names or shapes differ, a gradient is not finite, there are probes and no rng, or
+        as the witness does.
     """
     check_fit("grads", grads, arrays)
     if probes is not None and rng is None:
         raise ValueError("rng: expected a generator to draw the probes, got None")
-    scale = 1e-3 * max(np.linalg.norm(grad) for grad in grads.values())
+    for name, grad in grads.items():
+        if not np.isfinite(grad).all():
+            raise ValueError(f"grads: {name}: expected finite numbers, got {grad}")
+    scale = 1e-3 * max(np.linalg.norm(in_double(grad)) for grad in grads.values())
     errors = {}
     for name, array in arrays.items():
         at = np.arange(array.size)
@@ -195,14 +225,28 @@ def entry_by_entry(slope, x, at):
     return np.array([slope(i) for i in at])
 
 
+def in_double(array):
+    return array.astype(np.result_type(array, np.float64))
+
+
 def ratio(a, b):
-    return np.divide(a, b, out=np.zeros(np.shape(a)), where=np.asarray(b) != 0)
+    """Divide, with 0/0 = 0."""
+    return np.divide(a, np.where(b == 0, 1, b))
 
 
-def real_scalar(value):
+def real_scalar(value, rough):
     if np.ndim(value) or np.iscomplexobj(value):
         raise ValueError(f"f: expected a real scalar, got {describe(value)}")
+    check_digits("f", value, rough)
     return value
+
+
+def check_digits(name, value, rough):
+    dtype = np.asarray(value).dtype
+    if not rough and dtype in (np.float16, np.float32):
+        raise ValueError(
+            f"{name}: expected float64, got {dtype}, which needs a step h of its own"
+        )
 
 
 def describe(value):

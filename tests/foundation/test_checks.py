@@ -3,8 +3,10 @@ import pytest
 
 from transformer_core.foundation.checks import (
     check_array,
+    check_floats,
     check_ids,
     check_positive_int,
+    check_rate,
     check_shape,
 )
 
@@ -65,6 +67,36 @@ def test_shapes_that_do_not_fit_are_named(shape, expected):
     with pytest.raises(ValueError) as error:
         check_shape("x", np.ones((2, 3, 4)), *shape)
     assert str(error.value) == f"x: expected shape {expected}, got (2, 3, 4)"
+
+
+@pytest.mark.parametrize("dtype", "float16 float32 float64 complex64 object".split())
+def test_floats_of_any_precision_pass(dtype):
+    check_floats("x", np.ones((2, 3), dtype), ..., 3)
+
+
+@pytest.mark.parametrize("dtype", "bool uint8 int8 int64 U1 datetime64[s]".split())
+def test_what_is_not_of_floats_is_named(dtype):
+    array = np.zeros((2, 3), dtype)
+    with pytest.raises(ValueError) as error:
+        check_floats("x", array, 2, "D")
+    message = f"x: expected floating-point numbers, got {array.dtype}"
+    assert str(error.value) == message
+
+
+def test_floats_of_another_shape_are_named():
+    with pytest.raises(ValueError, match=r"x: expected shape \(2, 4\), got \(2, 3\)"):
+        check_floats("x", np.ones((2, 3)), 2, 4)
+
+
+@pytest.mark.parametrize("rate", [0, 0.5, np.float32(0.1)])
+def test_probabilities_below_1_pass(rate):
+    check_rate("dropout", rate)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1, np.nan])
+def test_other_rates_are_named(rate):
+    with pytest.raises(ValueError, match=r"dropout: expected .* \[0, 1\), got"):
+        check_rate("dropout", rate)
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(200)])

@@ -101,7 +101,7 @@ CATALOGUE = [
         {
             "weights = np.where(keep, x, -np.inf)": (
                 "weights = softmax(x)[0] * keep\n"
-                "    return weights, SoftmaxCache(weights)"
+                "        return weights, SoftmaxCache(weights)"
             )
         },
         "the mask multiplies the weights: hidden keys stay in the denominators",
@@ -124,14 +124,14 @@ CATALOGUE = [
         "softmax-no-shift",
         FORWARD,
         "ops/softmax.py",
-        {"np.exp(x - x.real.max(axis=-1, keepdims=True))": "np.exp(x)"},
+        {"weights = shift(x)": "weights = x.copy()"},
         "large scores overflow",
     ),
     Mutant(
         "softmax-shift-of-the-whole-array",
         FORWARD,
         "ops/softmax.py",
-        {"np.exp(x - x.real.max(axis=-1, keepdims=True))": "np.exp(x - x.real.max())"},
+        {"x.real.max(axis=-1, keepdims=True, initial=lowest)": "x.real.max()"},
         "rows far below the largest score of all underflow to 0/0",
     ),
     Mutant(
@@ -139,7 +139,7 @@ CATALOGUE = [
         FORWARD,
         "ops/softmax.py",
         {
-            "weights /= weights.sum(axis=-1, keepdims=True)": (
+            "weights /= total_of(weights)": (
                 "weights /= weights.sum(axis=-2, keepdims=True)"
             )
         },
@@ -178,7 +178,7 @@ CATALOGUE = [
         "layer-norm-mean-not-summed",
         BACKWARD,
         "ops/layer_norm.py",
-        {"mean_term = g.mean(axis=-1, keepdims=True)": ("mean_term = g / g.shape[-1]")},
+        {"mean_term = mean(g)": "mean_term = g / g.shape[-1]"},
         "the gradient of the mean lacks its sum over the entries",
     ),
     Mutant(
@@ -200,7 +200,7 @@ CATALOGUE = [
         FORWARD,
         "ops/layer_norm.py",
         {
-            "mean_of_product(centered, centered)": (
+            "mean(centered, centered)": (
                 "(centered * centered).sum(axis=-1, keepdims=True) / (x.shape[-1] - 1)"
             )
         },
@@ -258,7 +258,7 @@ CATALOGUE = [
         "gelu-tanh-factor-lost",
         BACKWARD,
         "ops/gelu.py",
-        {"(1 + 3 * CUBIC * x * x)": "(1 + CUBIC * x * x)"},
+        {"3 * CUBIC * bend": "CUBIC * bend"},
         "the cube is differentiated without its factor 3",
     ),
     # Dropout
@@ -578,11 +578,167 @@ CATALOGUE = [
         FORWARD,
         "ops/cross_entropy.py",
         {
-            "share * (np.log(total) - z_target)": (
-                "share * -np.log(np.exp(z_target) / total)"
+            "np.log(total[..., 0]) - z_target": (
+                "-np.log(np.exp(z_target) / total[..., 0])"
             )
         },
         "the logarithm is taken of a probability that has underflowed to 0",
+    ),
+    # Memory layout
+    Mutant(
+        "cross-entropy-written-into-a-copy",
+        BACKWARD,
+        "ops/cross_entropy.py",
+        {
+            "    positions = np.indices(targets.shape, sparse=True)\n": (
+                "    rows = dlogits.reshape(-1, p.shape[-1])\n"
+            ),
+            "dlogits[(*positions, targets)] -= at_target": (
+                "rows[np.arange(len(rows)), targets.ravel()] -= at_target.ravel()"
+            ),
+        },
+        "reshape copies logits that are not in C order: the subtraction there is lost",
+    ),
+    Mutant(
+        "embedding-rows-added-to-a-copy",
+        BACKWARD,
+        "ops/embedding.py",
+        {
+            "    if not table.flags.c_contiguous:  # then reshape may copy\n"
+            "        np.add.at(table, ids, rows)\n"
+            "        return\n": ""
+        },
+        "reshape copies a transposed table, and nothing is added to it",
+    ),
+    Mutant(
+        "embedding-rows-in-memory-order",
+        BACKWARD,
+        "ops/embedding.py",
+        {"rows.ravel())": 'rows.ravel("K"))'},
+        "order K spares a copy, and adds transposed cotangents to other rows",
+    ),
+    Mutant(
+        "linear-gradient-shaped-like-the-input",
+        BACKWARD,
+        "ops/linear.py",
+        {
+            "    dx = dy_rows @ weight.T\n": (
+                "    dx = np.zeros_like(x)\n"
+                "    np.matmul(dy_rows, weight.T, out=dx.reshape(-1, x.shape[-1]))\n"
+            )
+        },
+        "zeros_like takes over the layout too: the product goes into a copy",
+    ),
+    Mutant(
+        "layer-norm-centred-in-place",
+        FORWARD,
+        "ops/layer_norm.py",
+        {"centered = x - mean(x)": "centered = x\n    centered -= mean(x)"},
+        "the mean is subtracted from the caller's array",
+    ),
+    Mutant(
+        "softmax-scores-overwritten",
+        FORWARD,
+        "ops/softmax.py",
+        {"weights = shift(x)": "weights = shift(x, out=x)"},
+        "the weights are written over the caller's scores",
+    ),
+    Mutant(
+        "softmax-cotangent-overwritten",
+        BACKWARD,
+        "ops/softmax.py",
+        {"dx = dweights - coupling": "dx = dweights\n    dx -= coupling"},
+        "the gradient is written over the caller's cotangent, which others may read",
+    ),
+    Mutant(
+        "relu-in-place",
+        FORWARD,
+        "ops/relu.py",
+        {"np.maximum(x, zeros)": "np.maximum(x, zeros, out=x)"},
+        "the output is written over the input, which a skip connection reads too",
+    ),
+    Mutant(
+        "heads-joined-in-memory-order",
+        FORWARD,
+        "ops/heads.py",
+        {
+            "x.swapaxes(1, 2).reshape(batch, length, -1)": (
+                'x.swapaxes(1, 2).reshape(batch, length, -1, order="A")'
+            )
+        },
+        "order A reads an array in Fortran order from its first axis on",
+    ),
+    Mutant(
+        "mean-squared-error-in-memory-order",
+        FORWARD,
+        "ops/mean_squared_error.py",
+        {
+            "error = prediction - target": (
+                'error = prediction.ravel("K") - target.ravel("K")\n'
+                "    error = error.reshape(prediction.shape)"
+            )
+        },
+        "a prediction and a target of different layouts are paired as they lie",
+    ),
+    # The edges of what floats can hold
+    Mutant(
+        "layer-norm-centred-once",
+        FORWARD,
+        "ops/layer_norm.py",
+        {"    centered -= mean(centered)  # what rounding has left of the mean\n": ""},
+        "the rounding of a large mean is divided by itself where all entries are equal",
+    ),
+    Mutant(
+        "layer-norm-variance-overflows",
+        FORWARD,
+        "ops/layer_norm.py",
+        {"if (variance.real == np.inf).any():": "if False:"},
+        "of an infinite variance comes beta, without a word",
+    ),
+    Mutant(
+        "gelu-tanh-slope-overflows",
+        BACKWARD,
+        "ops/gelu.py",
+        {
+            "SLOPE * (bend + 3 * CUBIC * bend * x * x)": (
+                "bend * SLOPE * (1 + 3 * CUBIC * x * x)"
+            )
+        },
+        "far from 0 the slope is infinite where it is multiplied by 0",
+    ),
+    Mutant(
+        "relu-of-minus-infinity",
+        FORWARD,
+        "ops/relu.py",
+        {"if np.iscomplexobj(x) else np.maximum(x, zeros)": ""},
+        "minus infinity times 0 is not a number",
+    ),
+    Mutant(
+        "cross-entropy-infinity-times-zero",
+        FORWARD,
+        "ops/cross_entropy.py",
+        {"np.where(share == 0, 0, surprise)": "surprise"},
+        "a position that does not count makes the loss NaN if its token is ruled out",
+    ),
+    Mutant(
+        "cross-entropy-sum-of-weights-overflows",
+        FORWARD,
+        "ops/cross_entropy.py",
+        {
+            "    weights = np.divide(weights, weights.max(), dtype=float)": "    weights = weights"
+        },
+        "the shares of large weights are 0, and so is the loss",
+    ),
+    Mutant(
+        "mini-bert-logarithm-of-softmax",
+        AROUND,
+        "tasks/bert/mini_bert.py",
+        {
+            "float(cross_entropy(logits, targets)[0])": (
+                "-float(np.log(softmax(logits)[0][np.arange(len(targets)), targets]).mean())"
+            )
+        },
+        "one token that the model is sure not to see makes its score infinite",
     ),
     # The models
     Mutant(
@@ -1048,7 +1204,7 @@ CATALOGUE = [
         "check-one-sided",
         AROUND,
         "gradient_check.py",
-        {"(above - below) / (2 * h)": "(above - real_scalar(f(x))) / h"},
+        {"(above - below) / (right - left)": "(above - real_scalar(f(x), rough)) / h"},
         "a forward difference has an error of the order h, not of its square",
     ),
     Mutant(
@@ -1056,11 +1212,45 @@ CATALOGUE = [
         AROUND,
         "gradient_check.py",
         {
-            "max(norm(gradient), norm(reference), scale)": (
-                "norm(gradient) + norm(reference) + 1e-5"
-            )
+            "    pair, scale = ratio(pair, largest), ratio(scale, largest)": "",
+            "max(norm(pair[0]), norm(pair[1]), scale)": (
+                "norm(pair[0]) + norm(pair[1]) + 1e-5"
+            ),
         },
         "a constant in the denominator lets every small gradient pass, zeros included",
+    ),
+    Mutant(
+        "check-step-absorbed",
+        AROUND,
+        "gradient_check.py",
+        {"if left == right:": "if False:", "(right - left)": "(2 * h)"},
+        "a step smaller than the rounding of the entry finds the gradient 0",
+    ),
+    Mutant(
+        "check-in-single-precision",
+        AROUND,
+        "gradient_check.py",
+        {"if not rough and": "if False and"},
+        "the step of float64 is taken in float32",
+    ),
+    Mutant(
+        "check-scale-infinite",
+        AROUND,
+        "gradient_check.py",
+        {"if not np.isfinite(grad).all():": "if False:"},
+        "beside one infinite gradient every other one counts as zero",
+    ),
+    Mutant(
+        "check-squares-underflow",
+        AROUND,
+        "gradient_check.py",
+        {
+            "    pair = in_double(np.stack([gradient, reference]))": (
+                "    pair = np.stack([gradient, reference])"
+            ),
+            "    pair, scale = ratio(pair, largest), ratio(scale, largest)": "",
+        },
+        "the squares of small gradients are 0, and so is the error",
     ),
 ]
 

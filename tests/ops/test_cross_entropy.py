@@ -10,6 +10,7 @@ from transformer_core.ops import (
     cross_entropy_backward,
     linear,
     linear_backward,
+    log_softmax,
     softmax,
     softmax_backward,
 )
@@ -275,6 +276,7 @@ LOGITS, ANSWERS = np.ones((2, 3)), np.array([0, 2])
         (np.array(1.0), np.array(0), None, r"logits: .* \(\.\.\., V\), got \(\)"),
         (np.ones((0, 3)), ANSWERS, None, "logits: expected at least one element"),
         (LOGITS.tolist(), ANSWERS, None, "logits: expected a NumPy array, got list"),
+        (LOGITS.astype(int), ANSWERS, None, "logits: expected floating.*, got int64"),
         (LOGITS, [0, 2], None, "targets: expected a NumPy array, got list"),
         (LOGITS, np.array([0.0, 2.0]), None, "targets: expected .*, got float64"),
         (LOGITS, np.array([True, False]), None, "targets: expected .*, got bool"),
@@ -294,3 +296,48 @@ LOGITS, ANSWERS = np.ones((2, 3)), np.array([0, 2])
 def test_bad_input_is_named(logits, targets, weights, message):
     with pytest.raises(ValueError, match=message):
         cross_entropy(logits, targets, weights)
+
+
+@pytest.mark.parametrize("smoothing", [0, 0.1])
+def test_what_a_position_that_does_not_count_rules_out_is_nothing(rng, smoothing):
+    logits, targets, _ = draw(rng, 3, 4)
+    logits[1, targets[1]] = -np.inf
+    logits[2] = -np.inf
+    weights = np.array([2.0, 0, 0])
+    loss, cache = cross_entropy(logits, targets, weights, smoothing)
+    dlogits = cross_entropy_backward(1.0, cache)
+    assert loss == cross_entropy(logits[:1], targets[:1], None, smoothing)[0]
+    assert not dlogits[1:].any() and np.isfinite(dlogits).all()
+
+
+def test_the_loss_is_infinite_where_the_right_token_is_ruled_out(rng):
+    logits, targets, weights = draw(rng, 3, 4)
+    logits[1, targets[1]] = -np.inf
+    assert cross_entropy(logits, targets, weights)[0] == np.inf
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-300, 5e-324])
+def test_the_size_of_the_weights_does_not_count(rng, size):
+    logits, targets, _ = draw(rng, 2, 4)
+    loss, _ = cross_entropy(logits, targets, np.full(2, size))
+    assert loss == cross_entropy(logits, targets)[0]
+
+
+def test_many_weights_of_16_bits_have_a_sum(rng):
+    logits, targets = np.zeros((70_000, 2), np.float32), np.zeros(70_000, int)
+    loss, _ = cross_entropy(logits, targets, np.ones(70_000, np.float16))
+    assert np.isclose(loss, np.log(2), rtol=1e-5)
+
+
+def test_it_is_the_mean_of_the_logarithms_of_softmax(rng):
+    logits, targets, weights = draw(rng, 3, 4, spread=1e3)
+    expected = -np.average(log_softmax(logits)[range(3), targets], weights=weights)
+    assert np.isclose(cross_entropy(logits, targets, weights)[0], expected, rtol=1e-14)
+
+
+def test_the_gradient_of_transposed_logits_is_that_of_copies(rng):
+    logits = rng.normal(size=(2, 5, 3)).swapaxes(1, 2)
+    targets = rng.integers(5, size=(2, 3))
+    dlogits = gradient(logits, targets)
+    assert np.abs(dlogits.sum(axis=-1)).max() < 1e-15
+    assert np.allclose(dlogits, gradient(logits.copy(), targets), rtol=1e-14)

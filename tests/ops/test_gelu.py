@@ -109,6 +109,13 @@ def test_far_from_zero_it_is_relu(form, dtype):
     assert np.array_equal(dx, [0, 0, 0.5, 1, 1])
 
 
+@each_form
+def test_the_derivative_is_0_or_1_as_far_as_numbers_go(form):
+    x = np.array([-3e38, -1e20, -1e13, 1e13, 1e20, 3e38], np.float32)
+    with np.errstate(over="ignore"):
+        assert np.array_equal(derivative(form, x), [0, 0, 0, 1, 1, 1])
+
+
 def test_without_scipy_relu_and_the_tanh_form_run():
     program = (
         "import sys; sys.modules['scipy'] = None\n"
@@ -132,6 +139,7 @@ def test_without_scipy_relu_and_the_tanh_form_run():
     [
         (np.ones((0, 3)), r"x: expected at least one element, got shape \(0, 3\)"),
         ([1.0], "x: expected a NumPy array, got list"),
+        (np.ones(3, np.int8), "x: expected floating-point numbers, got int8"),
     ],
 )
 def test_bad_input_is_named(form, x, message):

@@ -6,7 +6,7 @@ from hypothesis import given
 from witnesses import assert_exact, generators, is_zero, sizes, symbols
 
 from transformer_core.ops import layer_norm, layer_norm_backward
-from transformer_core.ops.layer_norm import mean_of_product
+from transformer_core.ops.layer_norm import mean
 from transformer_core.sentence import EMBEDDING
 
 
@@ -121,14 +121,38 @@ def test_a_constant_position_gives_beta(rng):
     assert np.isfinite(dx).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 5, 192, 768])
+def test_a_large_constant_position_gives_beta_too(rng, width, dtype):
+    size = 1 / np.finfo(dtype).eps
+    x = np.tile(rng.uniform(1e-4 * size, size, (50, 1)), width).astype(dtype)
+    y, _ = layer_norm(x, np.ones(width, dtype), np.ones(width, dtype))
+    assert np.abs(y - 1).max() < 1e-6
+
+
+def test_small_differences_of_large_numbers_are_found(rng):
+    x = (2**20 + rng.integers(0, 8, (20, 192)) / 8).astype(np.float32)
+    ones, zeros = np.ones((2, 192), np.float32) * [[1], [0]]
+    y, _ = layer_norm(x, ones.astype("f4"), zeros.astype("f4"))
+    expected, _ = layer_norm(x.astype(float) - 2**20, ones, zeros)
+    assert np.allclose(y, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size, dtype", [(1e20, np.float32), (1e160, np.float64)])
+def test_a_variance_that_overflows_is_named(size, dtype):
+    x, one = np.array([[1, -1], [size, -size]], dtype), np.ones(2, dtype)
+    with pytest.raises(ValueError, match=f"x: .* range of {one.dtype}, got inf"):
+        layer_norm(x, one, one)
+
+
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 5)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
-def test_the_mean_of_a_product_is_that_of_the_plain_form(rng, shape, dtype):
+def test_means_and_means_of_products_are_those_of_the_plain_form(rng, shape, dtype):
     a, b = rng.normal(size=(2, *shape)).astype(dtype)
-    plain = (a * b).mean(axis=-1, keepdims=True)
-    result = mean_of_product(a, b)
-    assert result.shape == plain.shape and result.dtype == plain.dtype
-    assert np.allclose(result, plain, rtol=1e-6, atol=4 * np.finfo(dtype).eps)
+    for result, product in ((mean(a, b), a * b), (mean(a), a)):
+        plain = product.mean(axis=-1, keepdims=True)
+        assert result.shape == plain.shape and result.dtype == plain.dtype
+        assert np.allclose(result, plain, rtol=1e-6, atol=4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +161,13 @@ def test_the_mean_of_a_product_is_that_of_the_plain_form(rng, shape, dtype):
         (np.ones((0, 4)), np.ones(4), np.ones(4), 1, "x: expected at least one elem"),
         (np.ones((2, 4)), np.ones(3), np.ones(4), 1, r"gamma: .* \(4\), got \(3,\)"),
         (np.ones((2, 4)), np.ones(4), np.ones(3), 1, r"beta: .* \(4\), got \(3,\)"),
+        (
+            np.ones((2, 4), int),
+            np.ones(4),
+            np.ones(4),
+            1,
+            "x: expected floating.* int64",
+        ),
         (np.ones((2, 4)), 1.0, np.ones(4), 1, "gamma: expected a NumPy array, got flo"),
         (np.ones((2, 4)), np.ones(4), np.ones(4), 0, "eps: expected a positive .* 0"),
         (np.ones(4), np.ones(4), np.ones(4), np.nan, "eps: expected .* got nan"),

@@ -45,6 +45,8 @@ def test_a_perfect_prediction_has_no_loss_and_no_gradient(rng):
         (np.ones((2, 3)), np.ones(3), r"target: expected shape \(2, 3\), got \(3,\)"),
         (np.ones((0, 3)), np.ones((0, 3)), "prediction: expected at least one element"),
         (np.ones(3), [1.0] * 3, "target: expected a NumPy array, got list"),
+        (np.ones(3), np.ones(3, np.uint8), "target: expected floating.*, got uint8"),
+        (np.ones(3, np.uint8), np.ones(3), "prediction: expected floating.* uint8"),
     ],
 )
 def test_bad_input_is_named(prediction, target, message):

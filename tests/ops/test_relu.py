@@ -37,6 +37,7 @@ def test_nan_is_not_hidden():
     [
         (np.ones((0, 3)), r"x: expected at least one element, got shape \(0, 3\)"),
         ([1.0], "x: expected a NumPy array, got list"),
+        (np.ones(3, int), "x: expected floating-point numbers, got int64"),
     ],
 )
 def test_bad_input_is_named(x, message):
@@ -48,3 +49,9 @@ def test_a_cotangent_of_another_shape_is_named():
     _, cache = relu(np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"dy: expected shape \(2, 3\), got \(3,\)"):
         relu_backward(np.ones(3), cache)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_infinity_is_a_number_like_others(dtype):
+    y, _ = relu(np.array([[-np.inf, -1.0, np.inf]], dtype))
+    assert np.array_equal(y, [[0, 0, np.inf]]) and y.dtype == dtype

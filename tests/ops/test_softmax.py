@@ -4,7 +4,7 @@ from cases import MASKS, OPS
 from hypothesis import given
 from witnesses import assert_exact, broadcastable, generators, sizes, symbols
 
-from transformer_core.ops import softmax, softmax_backward
+from transformer_core.ops import log_softmax, softmax, softmax_backward
 from transformer_core.ops.softmax import SoftmaxCache
 from transformer_core.sentence import KEY, QUERY
 
@@ -116,6 +116,32 @@ def test_a_row_that_keeps_nothing_gets_zeros(rng, dtype):
     assert np.isclose(weights[1].sum(), 1)
 
 
+@pytest.mark.parametrize("keep", [None, np.array([[True], [True]])])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_a_row_of_minus_infinities_gets_zeros(rng, dtype, keep):
+    x = rng.normal(size=(2, 3)).astype(dtype)
+    x[0] = -np.inf
+    with np.errstate(all="raise"):
+        weights, cache = softmax(x, keep)
+        dx = softmax_backward(np.ones_like(x), cache)
+    assert (weights[0] == 0).all() and (dx[0] == 0).all()
+    assert np.isclose(weights[1].sum(), 1)
+
+
+@pytest.mark.equation("eq:log-sum-exp-shift")
+@given(generators, sizes, sizes)
+def test_the_logarithm_is_that_of_the_weights(rng, rows, columns):
+    x = rng.normal(0, 5, (rows, columns))
+    assert np.allclose(log_softmax(x), np.log(softmax(x)[0]), rtol=1e-12, atol=1e-14)
+
+
+def test_the_logarithm_is_finite_where_the_weight_is_not():
+    x = np.array([[1e4, 0, -1e4], [-1e30, -1e30, 1e30]])
+    assert np.array_equal(log_softmax(x), [[0, -1e4, -2e4], [-2e30, -2e30, 0]])
+    assert np.array_equal(log_softmax(np.full(3, -np.inf)), [-np.inf] * 3)
+    assert log_softmax(x.astype(np.float32)).dtype == np.float32
+
+
 @pytest.mark.parametrize("keep", [None, np.array([True, True, False])])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_scores_do_not_overflow(dtype, keep):
@@ -134,6 +160,7 @@ def test_large_scores_do_not_overflow(dtype, keep):
         (np.array(1.0), None, r"x: expected shape \(\.\.\., S\), got \(\)"),
         (np.ones((2, 0)), None, r"x: expected at least one element, got shape \(2, 0"),
         ([1.0, 2.0], None, "x: expected a NumPy array, got list"),
+        (np.array([100, -100], np.int8), None, "x: expected floating.*, got int8"),
         (np.ones((2, 3)), np.ones(3), "keep: expected booleans, .* got float64"),
         (np.ones((2, 3)), [True], "keep: expected a NumPy array, got list"),
         (np.ones((2, 3)), np.ones(4, bool), r"broadcasts to \(2, 3\), got \(4,\)"),

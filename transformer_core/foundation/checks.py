@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def check_array(name, array):
+def check_array(name: str, array: np.ndarray) -> None:
     """Raise ``ValueError`` unless ``array`` is a NumPy array with at least one element."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name}: expected a NumPy array, got {type(array).__name__}")
@@ -13,7 +13,7 @@ def check_array(name, array):
         )
 
 
-def check_shape(name, array, *shape):
+def check_shape(name: str, array: np.ndarray, *shape) -> None:
     """Raise ``ValueError`` unless ``array`` is a non-empty NumPy array of the given shape.
 
     Parameters
@@ -34,6 +34,22 @@ def check_shape(name, array, *shape):
         raise ValueError(f"{name}: expected shape ({expected}), got {array.shape}")
 
 
+def check_floats(name: str, array: np.ndarray, *shape) -> None:
+    """Raise ``ValueError`` unless ``array`` has the shape and holds real or complex floats.
+
+    Whole numbers would wrap round or be cut off in what is computed of them. Arrays of objects
+    pass: exact numbers, say.
+
+    Parameters
+    ----------
+    name, array, *shape
+        As for :func:`check_shape`.
+    """
+    check_shape(name, array, *shape)
+    if array.dtype.kind not in "fcO":
+        raise ValueError(f"{name}: expected floating-point numbers, got {array.dtype}")
+
+
 def fits(actual, sizes):
     """Tell whether a shape has the sizes, of which letters stand for any."""
     return len(actual) == len(sizes) and all(
@@ -42,7 +58,7 @@ def fits(actual, sizes):
     )
 
 
-def check_positive_int(name, value):
+def check_positive_int(name: str, value: int) -> None:
     """Raise ``ValueError`` unless ``value`` is a whole number of at least 1."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(
@@ -50,13 +66,13 @@ def check_positive_int(name, value):
         )
 
 
-def check_rate(name, rate):
+def check_rate(name: str, rate: float) -> None:
     """Raise ``ValueError`` unless ``rate`` is a probability below 1."""
     if not 0 <= rate < 1:
         raise ValueError(f"{name}: expected a number in [0, 1), got {rate}")
 
 
-def check_ids(name, ids, vocabulary):
+def check_ids(name: str, ids: np.ndarray, vocabulary: int) -> None:
     """Raise ``ValueError`` unless ``ids`` is a non-empty array of whole numbers below V."""
     check_array(name, ids)
     if not np.issubdtype(ids.dtype, np.integer):

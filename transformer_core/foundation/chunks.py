@@ -1,9 +1,11 @@
 """Large arrays, worked on in chunks that stay in the processor's cache."""
 
+import numpy as np
+
 CHUNK = 2**18  # entries: 1 MiB of float32
 
 
-def chunks(*groups):
+def chunks(*groups: dict[str, np.ndarray]) -> tuple[list, ...]:
     """Cut arrays into chunks of rows: the arguments of a ``map`` that works on them.
 
     Parameters

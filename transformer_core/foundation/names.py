@@ -1,9 +1,11 @@
 """Dotted names, under which a model's arrays are known."""
 
+import numpy as np
+
 from transformer_core.foundation.checks import check_shape
 
 
-def join(parts):
+def join(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Flatten ``{"attention": {"weight": w}}`` to ``{"attention.weight": w}``."""
     return {
         f"{part}.{name}": array
@@ -12,7 +14,7 @@ def join(parts):
     }
 
 
-def sizes(arrays, depth):
+def sizes(arrays: dict[str, np.ndarray], depth: int) -> dict[str, int]:
     """Count the numbers in arrays by the first ``depth`` parts of their dotted names."""
     counts = {}
     for name, array in arrays.items():
@@ -21,7 +23,9 @@ def sizes(arrays, depth):
     return counts
 
 
-def check_fit(what, arrays, expected):
+def check_fit(
+    what: str, arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]
+) -> None:
     """Raise ``ValueError`` unless arrays have the names and the shapes of the expected ones."""
     missing, unknown = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()
     if missing or unknown:

@@ -5,6 +5,7 @@ from typing import Protocol
 import numpy as np
 
 from transformer_core.foundation.checks import check_ids, check_positive_int
+from transformer_core.ops.softmax import log_softmax
 
 
 class State(Protocol):
@@ -176,8 +177,3 @@ def limit(model, special, longest):
             f"longest: expected at most {model.longest} tokens, got {longest}"
         )
     return longest
-
-
-def log_softmax(logits):
-    z = logits - logits.max(axis=-1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))

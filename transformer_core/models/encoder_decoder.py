@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_positive_int,
+    check_shape,
+)
 from transformer_core.foundation.names import join
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer

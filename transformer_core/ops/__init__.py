@@ -28,7 +28,7 @@ from transformer_core.ops.mean_squared_error import (
 )
 from transformer_core.ops.positions import sinusoidal_positions
 from transformer_core.ops.relu import relu, relu_backward
-from transformer_core.ops.softmax import softmax, softmax_backward
+from transformer_core.ops.softmax import log_softmax, softmax, softmax_backward
 
 __all__ = [
     "attention",
@@ -48,6 +48,7 @@ __all__ = [
     "layer_norm_backward",
     "linear",
     "linear_backward",
+    "log_softmax",
     "mean_squared_error",
     "mean_squared_error_backward",
     "merge_heads",

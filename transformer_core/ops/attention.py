@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.checks import check_floats
 from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.softmax import SoftmaxCache, softmax, softmax_backward
 
@@ -18,7 +18,14 @@ class AttentionCache(NamedTuple):
     dropout: DropoutCache = DropoutCache(None, 0)
 
 
-def attention(query, key, value, keep=None, rate=0, rng=None):
+def attention(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    keep: np.ndarray | None = None,
+    rate: float = 0,
+    rng: np.random.Generator | None = None,
+) -> tuple[np.ndarray, AttentionCache]:
     r"""Average the values, each query with its own weights (eq:attention).
 
     .. math::
@@ -49,14 +56,14 @@ def attention(query, key, value, keep=None, rate=0, rng=None):
     Raises
     ------
     ValueError
-        If the shapes do not fit together, an array is empty, ``keep`` is not a boolean mask, or
-        ``rate`` is not in [0, 1).
+        If the shapes do not fit together, an array is empty or not of floating-point numbers,
+        ``keep`` is not a boolean mask, or ``rate`` is not in [0, 1).
 
     Source: Vaswani et al. 2017; seed 003, equations 1 to 3.
     """
-    check_shape("query", query, ..., "T", "K")
-    check_shape("key", key, *query.shape[:-2], "S", query.shape[-1])
-    check_shape("value", value, *key.shape[:-1], "K_v")
+    check_floats("query", query, ..., "T", "K")
+    check_floats("key", key, *query.shape[:-2], "S", query.shape[-1])
+    check_floats("value", value, *key.shape[:-1], "K_v")
     scores = query @ key.swapaxes(-1, -2)
     scores *= 1 / sqrt(query.shape[-1])
     weights, _ = softmax(scores, keep)
@@ -64,7 +71,9 @@ def attention(query, key, value, keep=None, rate=0, rng=None):
     return dropped @ value, AttentionCache(query, key, value, weights, dropout_cache)
 
 
-def attention_backward(doutput, cache):
+def attention_backward(
+    doutput: np.ndarray, cache: AttentionCache
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Backward pass of :func:`attention` (eq:attention-backward).
 
     In steps: eq:attention-backward-value, eq:attention-backward-weights,
@@ -101,7 +110,7 @@ def attention_backward(doutput, cache):
     Source: seed 003, section 1.6, steps 1 to 3, with equations 10 and 11.
     """
     query, key, value, weights, dropout_cache = cache
-    check_shape("doutput", doutput, *query.shape[:-1], value.shape[-1])
+    check_floats("doutput", doutput, *query.shape[:-1], value.shape[-1])
     dropped = dropout_backward(weights, dropout_cache)  # forward again: the same map
     dvalue = dropped.swapaxes(-1, -2) @ doutput
     ddropped = doutput @ value.swapaxes(-1, -2)

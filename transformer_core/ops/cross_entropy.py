@@ -4,7 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_rate, check_shape
+from transformer_core.foundation.checks import (
+    check_floats,
+    check_ids,
+    check_rate,
+    check_shape,
+)
+from transformer_core.ops.softmax import shift, total_of
 
 
 class CrossEntropyCache(NamedTuple):
@@ -14,7 +20,12 @@ class CrossEntropyCache(NamedTuple):
     smoothing: float = 0
 
 
-def cross_entropy(logits, targets, weights=None, smoothing=0):
+def cross_entropy(
+    logits: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray | None = None,
+    smoothing: float = 0,
+) -> tuple[np.floating, CrossEntropyCache]:
     r"""Average the surprise at the right answers (eq:cross-entropy).
 
     .. math::
@@ -28,7 +39,7 @@ def cross_entropy(logits, targets, weights=None, smoothing=0):
     Parameters
     ----------
     logits : ndarray (..., V)
-        Scores z of the V tokens.
+        Scores z of the V tokens. -inf rules a token out.
     targets : ndarray of int (...)
         The right token t of each position, 0 to V - 1; also where the weight is 0.
     weights : ndarray (...), optional
@@ -48,32 +59,35 @@ def cross_entropy(logits, targets, weights=None, smoothing=0):
     Raises
     ------
     ValueError
-        If the shapes do not fit together, an array is empty, a target is not a whole number from 0
-        to V - 1, a weight is negative or not finite, no weight is positive, or ``smoothing`` is not
-        in [0, 1).
+        If the shapes do not fit together, an array is empty, the logits are not floating-point
+        numbers, a target is not a whole number from 0 to V - 1, a weight is negative or not
+        finite, no weight is positive, or ``smoothing`` is not in [0, 1).
 
     Source: seed 003, section 1.4; seed 004, section 4; Szegedy et al. 2016 (label smoothing).
     """
-    check_shape("logits", logits, ..., "V")
+    check_floats("logits", logits, ..., "V")
     check_ids("targets", targets, logits.shape[-1])
     check_shape("targets", targets, *logits.shape[:-1])
     weights = np.ones(targets.shape) if weights is None else weights
     check_weights(weights, targets.shape)
     check_rate("smoothing", smoothing)
+    weights = np.divide(weights, weights.max(), dtype=float)  # so that no sum overflows
     share = (weights / weights.sum()).astype(logits.dtype)
 
-    z = logits - logits.real.max(axis=-1, keepdims=True)
+    z = shift(logits)
     z_target = np.take_along_axis(z, targets[..., np.newaxis], axis=-1)[..., 0]
     if smoothing:
-        z_target += smoothing * (z.mean(axis=-1) - z_target)
+        z_target *= 1 - smoothing
+        z_target += smoothing * z.mean(axis=-1)
     p = np.exp(z, out=z)
-    total = p.sum(axis=-1)
-    loss = (share * (np.log(total) - z_target)).sum()
-    p /= total[..., np.newaxis]
+    total = total_of(p)
+    surprise = np.log(total[..., 0]) - z_target
+    loss = (share * np.where(share == 0, 0, surprise)).sum()  # 0, also of infinity
+    p /= total
     return loss, CrossEntropyCache(p, targets, share, smoothing)
 
 
-def cross_entropy_backward(dloss, cache):
+def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> np.ndarray:
     r"""Backward pass of :func:`cross_entropy` (eq:cross-entropy-backward).
 
     .. math:: \bar{z}_{nv} = \bar{\mathcal{L}} \, \omega_n \bigl(p_{nv} - [v = t_n]\bigr)
@@ -100,9 +114,9 @@ def cross_entropy_backward(dloss, cache):
     dlogits = p * scale[..., np.newaxis]
     if smoothing:
         dlogits -= (smoothing / p.shape[-1] * scale)[..., np.newaxis]
-    rows = dlogits.reshape(-1, p.shape[-1])
     at_target = (1 - smoothing) * scale
-    rows[np.arange(len(rows)), targets.ravel()] -= at_target.ravel()
+    positions = np.indices(targets.shape, sparse=True)
+    dlogits[(*positions, targets)] -= at_target
     return dlogits
 
 

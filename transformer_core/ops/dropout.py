@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_rate, check_shape
+from transformer_core.foundation.checks import check_floats, check_rate
 
 
 class DropoutCache(NamedTuple):
@@ -12,7 +12,9 @@ class DropoutCache(NamedTuple):
     rate: float
 
 
-def dropout(x, rate, rng):
+def dropout(
+    x: np.ndarray, rate: float, rng: np.random.Generator | None
+) -> tuple[np.ndarray, DropoutCache]:
     r"""Set each entry to 0 with probability p, and enlarge the others (eq:dropout).
 
     .. math:: y = \frac{m \odot x}{1 - p}, \qquad m_i = 1 \text{ with probability } 1 - p,
@@ -37,11 +39,11 @@ def dropout(x, rate, rng):
     Raises
     ------
     ValueError
-        If ``x`` is empty or ``rate`` is not in [0, 1).
+        If ``x`` is empty or not of floating-point numbers, or ``rate`` is not in [0, 1).
 
     Source: Srivastava et al. 2014, with the scale moved from evaluation to training.
     """
-    check_array("x", x)
+    check_floats("x", x, ...)
     check_rate("rate", rate)
     if rng is None or rate == 0:
         return x, DropoutCache(None, rate)
@@ -51,7 +53,7 @@ def dropout(x, rate, rng):
     return y, DropoutCache(mask, rate)
 
 
-def dropout_backward(dy, cache):
+def dropout_backward(dy: np.ndarray, cache: DropoutCache) -> np.ndarray:
     r"""Backward pass of :func:`dropout` (eq:dropout-backward).
 
     .. math:: \bar{x} = \frac{m \odot \bar{y}}{1 - p}
@@ -79,7 +81,7 @@ def dropout_backward(dy, cache):
     mask, rate = cache
     if mask is None:
         return dy
-    check_shape("dy", dy, *mask.shape)
+    check_floats("dy", dy, *mask.shape)
     dx = dy * mask
     dx /= 1 - rate
     return dx

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_shape
-from transformer_core.ops.linear import linear, linear_backward
+from transformer_core.foundation.checks import check_floats, check_ids
+from transformer_core.ops.linear import LinearCache, linear, linear_backward
 
 
 class EmbeddingCache(NamedTuple):
@@ -13,7 +13,7 @@ class EmbeddingCache(NamedTuple):
     table: np.ndarray
 
 
-def embedding(ids, table):
+def embedding(ids: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:
     r"""Look up one row of the table for each id (eq:embedding).
 
     .. math:: x_n = \mathbf{E}_{v_n}
@@ -32,17 +32,17 @@ def embedding(ids, table):
     Raises
     ------
     ValueError
-        If an array is empty, ``table`` has not two axes, or ``ids`` are not whole numbers from 0
-        to V - 1. NumPy would read the id -1 as the last row.
+        If an array is empty, ``table`` has not two axes of floating-point numbers, or ``ids`` are
+        not whole numbers from 0 to V - 1. NumPy would read the id -1 as the last row.
 
     Source: seed 003, section 1.2; seed 004, section 2.1.
     """
-    check_shape("table", table, "V", "D")
+    check_floats("table", table, "V", "D")
     check_ids("ids", ids, len(table))
     return table[ids], EmbeddingCache(ids, table)
 
 
-def embedding_backward(drows, cache):
+def embedding_backward(drows: np.ndarray, cache: EmbeddingCache) -> np.ndarray:
     r"""Backward pass of :func:`embedding` (eq:embedding-backward).
 
     .. math:: \bar{\mathbf{E}}_v = \sum_{n : v_n = v} \bar{x}_n
@@ -65,13 +65,15 @@ def embedding_backward(drows, cache):
         If ``drows`` has not the shape of ``rows``.
     """
     ids, table = cache
-    check_shape("drows", drows, *ids.shape, table.shape[1])
+    check_floats("drows", drows, *ids.shape, table.shape[1])
     dtable = np.zeros(table.shape, drows.dtype)
     add_rows(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids
     return dtable
 
 
-def tied_readout(h, table, bias):
+def tied_readout(
+    h: np.ndarray, table: np.ndarray, bias: np.ndarray
+) -> tuple[np.ndarray, LinearCache]:
     r"""Score every word by its row of the embedding table (eq:tied-readout).
 
     .. math:: z = h \mathbf{E}^\top + b
@@ -95,12 +97,14 @@ def tied_readout(h, table, bias):
 
     Source: seed 003, section 1.3 (readout); Press & Wolf 2017.
     """
-    check_shape("table", table, "V", "D")
-    check_shape("h", h, ..., table.shape[1])
+    check_floats("table", table, "V", "D")
+    check_floats("h", h, ..., table.shape[1])
     return linear(h, table.T, bias)
 
 
-def tied_readout_backward(dlogits, cache):
+def tied_readout_backward(
+    dlogits: np.ndarray, cache: LinearCache
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Backward pass of :func:`tied_readout` (eq:tied-readout-backward).
 
     .. math::
@@ -128,13 +132,16 @@ def tied_readout_backward(dlogits, cache):
     ValueError
         If ``dlogits`` has not the shape of ``logits``.
     """
-    check_shape("dlogits", dlogits, *cache.x.shape[:-1], cache.weight.shape[1])
+    check_floats("dlogits", dlogits, *cache.x.shape[:-1], cache.weight.shape[1])
     dh, dweight, dbias = linear_backward(dlogits, cache)
     return dh, dweight.T, dbias
 
 
-def add_rows(table, ids, rows):
+def add_rows(table: np.ndarray, ids: np.ndarray, rows: np.ndarray) -> None:
     """Do what ``np.add.at(table, ids, rows)`` does, which is fast for single entries only."""
+    if not table.flags.c_contiguous:  # then reshape may copy
+        np.add.at(table, ids, rows)
+        return
     width = table.shape[1]
     entries = ids.astype(np.intp)[..., np.newaxis] * width + np.arange(width)
     np.add.at(table.reshape(-1), entries.ravel(), rows.ravel())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_shape
+from transformer_core.foundation.checks import check_floats
 
 SLOPE = sqrt(2 / pi)
 CUBIC = 0.044715
@@ -21,7 +21,7 @@ class GeluTanhCache(NamedTuple):
     tanh: np.ndarray
 
 
-def gelu(x):
+def gelu(x: np.ndarray) -> tuple[np.ndarray, GeluCache]:
     r"""Weigh each entry by the normal distribution function at it (eq:gelu).
 
     .. math:: y = x \, \Phi(x), \qquad
@@ -41,18 +41,18 @@ def gelu(x):
     Raises
     ------
     ValueError
-        If ``x`` is empty.
+        If ``x`` is empty or not of floating-point numbers.
 
     Source: Hendrycks & Gimpel 2016.
     """
     from scipy.special import erf
 
-    check_array("x", x)
+    check_floats("x", x, ...)
     probability = (1 + erf(x / sqrt(2))) / 2
     return x * probability, GeluCache(x, probability)
 
 
-def gelu_backward(dy, cache):
+def gelu_backward(dy: np.ndarray, cache: GeluCache) -> np.ndarray:
     r"""Backward pass of :func:`gelu` (eq:gelu-backward).
 
     .. math:: \bar{x} = \bar{y} \odot \bigl(\Phi(x) + x \, \varphi(x)\bigr), \qquad
@@ -76,12 +76,12 @@ def gelu_backward(dy, cache):
     Source: derived in the book.
     """
     x, probability = cache
-    check_shape("dy", dy, *x.shape)
+    check_floats("dy", dy, *x.shape)
     density = np.exp(-x * x / 2) / sqrt(2 * pi)
     return dy * (probability + x * density)
 
 
-def gelu_tanh(x):
+def gelu_tanh(x: np.ndarray) -> tuple[np.ndarray, GeluTanhCache]:
     r"""Approximate :func:`gelu` with a hyperbolic tangent (eq:gelu-tanh).
 
     .. math:: y = \tfrac{1}{2} x \, (1 + \tanh u), \qquad
@@ -101,16 +101,16 @@ def gelu_tanh(x):
     Raises
     ------
     ValueError
-        If ``x`` is empty.
+        If ``x`` is empty or not of floating-point numbers.
 
     Source: Hendrycks & Gimpel 2016.
     """
-    check_array("x", x)
+    check_floats("x", x, ...)
     tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))
     return x * (1 + tanh) / 2, GeluTanhCache(x, tanh)
 
 
-def gelu_tanh_backward(dy, cache):
+def gelu_tanh_backward(dy: np.ndarray, cache: GeluTanhCache) -> np.ndarray:
     r"""Backward pass of :func:`gelu_tanh` (eq:gelu-tanh-backward).
 
     .. math:: \bar{x} = \bar{y} \odot \tfrac{1}{2} \bigl(1 + \tanh u
@@ -135,6 +135,8 @@ def gelu_tanh_backward(dy, cache):
     Source: derived in the book.
     """
     x, tanh = cache
-    check_shape("dy", dy, *x.shape)
-    slope = SLOPE * (1 + 3 * CUBIC * x * x)  # u'
-    return dy * (1 + tanh + x * (1 - tanh * tanh) * slope) / 2
+    check_floats("dy", dy, *x.shape)
+    bend = x * (
+        1 - tanh * tanh
+    )  # times u' in two parts: it is 0 before x * x overflows
+    return dy * (1 + tanh + SLOPE * (bend + 3 * CUBIC * bend * x * x)) / 2

@@ -3,10 +3,12 @@
 Each of the two is the other's backward pass: both only rearrange.
 """
 
+import numpy as np
+
 from transformer_core.foundation.checks import check_positive_int, check_shape
 
 
-def split_heads(x, heads):
+def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
     """Cut the width into heads (eq:split-heads).
 
     Parameters
@@ -32,7 +34,7 @@ def split_heads(x, heads):
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
-def merge_heads(x):
+def merge_heads(x: np.ndarray) -> np.ndarray:
     """Put the heads side by side, the inverse of :func:`split_heads` (eq:split-heads).
 
     Parameters
@@ -55,7 +57,7 @@ def merge_heads(x):
     return x.swapaxes(1, 2).reshape(batch, length, -1)
 
 
-def check_heads(width, heads):
+def check_heads(width: int, heads: int) -> None:
     """Raise ``ValueError`` unless ``heads`` divides ``width``."""
     check_positive_int("heads", heads)
     if width % heads:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.checks import check_floats
 
 
 class LayerNormCache(NamedTuple):
@@ -13,13 +13,16 @@ class LayerNormCache(NamedTuple):
     gamma: np.ndarray
 
 
-def layer_norm(x, gamma, beta, eps=1e-5):
+def layer_norm(
+    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float = 1e-5
+) -> tuple[np.ndarray, LayerNormCache]:
     r"""Give each position mean 0 and variance 1, then scale and shift it (eq:layer-norm).
 
     .. math:: \hat{x} = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}, \qquad
               y = \gamma \odot \hat{x} + \beta
 
     with the mean :math:`\mu` and the variance :math:`\sigma^2` of the D entries of the position.
+    Where they are all equal, y is :math:`\beta`.
 
     Parameters
     ----------
@@ -37,24 +40,32 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     Raises
     ------
     ValueError
-        If the shapes do not fit together, an array is empty or ``eps`` is not positive.
+        If the shapes do not fit together, an array is empty or not of floating-point numbers,
+        ``eps`` is not positive, or a variance is too large for the dtype.
 
     Source: Ba, Kiros & Hinton 2016; seed 000.
     """
-    check_shape("x", x, ..., "D")
-    check_shape("gamma", gamma, x.shape[-1])
-    check_shape("beta", beta, x.shape[-1])
+    check_floats("x", x, ..., "D")
+    check_floats("gamma", gamma, x.shape[-1])
+    check_floats("beta", beta, x.shape[-1])
     if not eps > 0:
         raise ValueError(f"eps: expected a positive number, got {eps}")
-    centered = x - x.mean(axis=-1, keepdims=True)
-    variance = mean_of_product(centered, centered)
+    centered = x - mean(x)
+    centered -= mean(centered)  # what rounding has left of the mean
+    variance = mean(centered, centered)
+    if (variance.real == np.inf).any():
+        raise ValueError(
+            f"x: expected a variance within the range of {x.dtype}, got inf"
+        )
     inv_std = 1 / np.sqrt(variance + eps)
     x_hat = centered
     x_hat *= inv_std
     return gamma * x_hat + beta, LayerNormCache(x_hat, inv_std, gamma)
 
 
-def layer_norm_backward(dy, cache):
+def layer_norm_backward(
+    dy: np.ndarray, cache: LayerNormCache
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Backward pass of :func:`layer_norm` (eq:layer-norm-backward).
 
     With :math:`g = \bar{y} \odot \gamma`,
@@ -90,22 +101,27 @@ def layer_norm_backward(dy, cache):
     Source: seed 000 (three terms); seed 004, section 3.3, with gamma moved inside the means.
     """
     x_hat, inv_std, gamma = cache
-    check_shape("dy", dy, *x_hat.shape)
+    check_floats("dy", dy, *x_hat.shape)
     leading = tuple(range(dy.ndim - 1))
     dgamma = (dy * x_hat).sum(axis=leading)
     dbeta = dy.sum(axis=leading)
 
     g = dy * gamma
-    variance_term = x_hat * mean_of_product(g, x_hat)
-    mean_term = g.mean(axis=-1, keepdims=True)
-    dx = g  # the scale term
+    variance_term = x_hat * mean(g, x_hat)
+    mean_term = mean(g)
+    dx = g.astype(np.result_type(g, x_hat), copy=False)  # the scale term
     dx -= mean_term
     dx -= variance_term
     dx *= inv_std
     return dx, dgamma, dbeta
 
 
-def mean_of_product(a, b):
-    """Return ``(a * b).mean(axis=-1, keepdims=True)``, without storing the product."""
-    total = np.asarray(np.einsum("...d,...d->...", a, b))
-    return total[..., np.newaxis] / a.shape[-1]
+def mean(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean of a, or of a * b, over the last axis, which stays with the size 1.
+
+    It is faster than ``(a * b).mean(axis=-1, keepdims=True)``, and the product is not stored.
+    """
+    total = (
+        np.einsum("...d->...", a) if b is None else np.einsum("...d,...d->...", a, b)
+    )
+    return np.asarray(total)[..., np.newaxis] / a.shape[-1]

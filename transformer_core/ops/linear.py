@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.checks import check_floats
 
 
 class LinearCache(NamedTuple):
@@ -13,7 +13,9 @@ class LinearCache(NamedTuple):
     biased: bool = True
 
 
-def linear(x, weight, bias=None):
+def linear(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None
+) -> tuple[np.ndarray, LinearCache]:
     r"""Apply the same affine map to every position (eq:linear).
 
     .. math:: y = x \mathbf{W} + b
@@ -33,20 +35,23 @@ def linear(x, weight, bias=None):
     Raises
     ------
     ValueError
-        If the shapes do not fit together or an array is empty.
+        If the shapes do not fit together, or an array is empty or not of floating-point numbers.
 
     Source: seed 004, section 3.1.
     """
-    check_shape("weight", weight, "D_in", "D_out")
-    check_shape("x", x, ..., weight.shape[0])
+    check_floats("weight", weight, "D_in", "D_out")
+    check_floats("x", x, ..., weight.shape[0])
     y = x.reshape(-1, x.shape[-1]) @ weight
     if bias is not None:
-        check_shape("bias", bias, weight.shape[1])
+        check_floats("bias", bias, weight.shape[1])
+        y = y.astype(np.result_type(y, bias), copy=False)
         y += bias
     return y.reshape(*x.shape[:-1], -1), LinearCache(x, weight, bias is not None)
 
 
-def linear_backward(dy, cache):
+def linear_backward(
+    dy: np.ndarray, cache: LinearCache
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     r"""Backward pass of :func:`linear` (eq:linear-backward).
 
     .. math::
@@ -77,7 +82,7 @@ def linear_backward(dy, cache):
     Source: seed 004, section 3.1.
     """
     x, weight, biased = cache
-    check_shape("dy", dy, *x.shape[:-1], weight.shape[1])
+    check_floats("dy", dy, *x.shape[:-1], weight.shape[1])
     dy_rows = dy.reshape(-1, dy.shape[-1])
     dx = dy_rows @ weight.T
     dweight = x.reshape(-1, x.shape[-1]).T @ dy_rows

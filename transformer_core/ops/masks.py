@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core.foundation.checks import check_positive_int, check_shape
 
 
-def causal_keep(length):
+def causal_keep(length: int) -> np.ndarray:
     r"""Let each position attend to itself and to those before it (eq:causal-keep).
 
     .. math:: \text{keep}_{ts} = [s \le t]
@@ -32,7 +32,7 @@ def causal_keep(length):
     return np.tri(length, dtype=bool)
 
 
-def padding_keep(lengths, length):
+def padding_keep(lengths: np.ndarray, length: int) -> np.ndarray:
     r"""Let every position attend to the tokens and not to the padding (eq:padding-keep).
 
     .. math:: \text{keep}_{bs} = [s \le n_b], \qquad s = 1, \dots, S

@@ -4,14 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_shape
+from transformer_core.foundation.checks import check_floats
 
 
 class MeanSquaredErrorCache(NamedTuple):
     error: np.ndarray
 
 
-def mean_squared_error(prediction, target):
+def mean_squared_error(
+    prediction: np.ndarray, target: np.ndarray
+) -> tuple[np.floating, MeanSquaredErrorCache]:
     r"""Average the squared error over every entry (eq:mean-squared-error).
 
     .. math:: \mathcal{L} = \frac{1}{N} \sum_{n=1}^{N} (y_n - t_n)^2
@@ -30,17 +32,19 @@ def mean_squared_error(prediction, target):
     Raises
     ------
     ValueError
-        If the shapes differ or the arrays are empty.
+        If the shapes differ, or the arrays are empty or not of floating-point numbers.
 
     Source: seed 000, section Loss.
     """
-    check_array("prediction", prediction)
-    check_shape("target", target, *prediction.shape)
+    check_floats("prediction", prediction, ...)
+    check_floats("target", target, *prediction.shape)
     error = prediction - target
     return (error * error).mean(), MeanSquaredErrorCache(error)
 
 
-def mean_squared_error_backward(dloss, cache):
+def mean_squared_error_backward(
+    dloss: float, cache: MeanSquaredErrorCache
+) -> np.ndarray:
     r"""Backward pass of :func:`mean_squared_error` (eq:mean-squared-error-backward).
 
     .. math:: \bar{y} = \frac{2}{N} (y - t) \, \bar{\mathcal{L}}

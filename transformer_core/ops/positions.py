@@ -5,7 +5,9 @@ import numpy as np
 from transformer_core.foundation.checks import check_positive_int
 
 
-def sinusoidal_positions(length, width, dtype=np.float64):
+def sinusoidal_positions(
+    length: int, width: int, dtype: type = np.float64
+) -> np.ndarray:
     r"""Tabulate sines and cosines of falling frequency (eq:positions).
 
     .. math:: P_{t,2i} = \sin(t \, \omega_i), \qquad P_{t,2i+1} = \cos(t \, \omega_i), \qquad

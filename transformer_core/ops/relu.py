@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_shape
+from transformer_core.foundation.checks import check_floats
 
 
 class ReluCache(NamedTuple):
     positive: np.ndarray
 
 
-def relu(x):
+def relu(x: np.ndarray) -> tuple[np.ndarray, ReluCache]:
     r"""Replace negative entries by 0 (eq:relu).
 
     .. math:: y = \max(0, x)
@@ -30,21 +30,26 @@ def relu(x):
     Raises
     ------
     ValueError
-        If ``x`` is empty.
+        If ``x`` is empty or not of floating-point numbers.
 
     Source: seed 004, section 3.5.
     """
-    check_array("x", x)
+    check_floats("x", x, ...)
     positive = x.real > 0
-    return x * positive, ReluCache(positive)
+    zeros = np.zeros(
+        x.shape[-1:], x.dtype
+    )  # NumPy is faster with a row than with a number
+    y = x * positive if np.iscomplexobj(x) else np.maximum(x, zeros)
+    return y, ReluCache(positive)
 
 
-def relu_backward(dy, cache):
+def relu_backward(dy: np.ndarray, cache: ReluCache) -> np.ndarray:
     r"""Backward pass of :func:`relu` (eq:relu-backward).
 
     .. math:: \bar{x} = \bar{y} \odot [x > 0]
 
-    At x = 0, where there is no derivative, the gradient is 0.
+    At x = 0, where there is no derivative, the gradient is 0. An infinite cotangent is multiplied
+    by 0 like any other and gives NaN, with NumPy's warning.
 
     Parameters
     ----------
@@ -64,5 +69,5 @@ def relu_backward(dy, cache):
     Source: seed 004, section 3.5.
     """
     (positive,) = cache
-    check_shape("dy", dy, *positive.shape)
+    check_floats("dy", dy, *positive.shape)
     return dy * positive
