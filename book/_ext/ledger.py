@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +32,10 @@ from stamps import (
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = "book/proofs.json"
-GROUPS = "NumPy", "PyTorch"  # the second in tests/parity, where PyTorch is installed
+GROUPS = {  # what the tests measure: without tests/parity, and there, where PyTorch is installed
+    "NumPy": "Errors of central differences and the complex step",
+    "PyTorch": "Errors against PyTorch",
+}
 WITNESSES = [  # its name in the report, in the book, and whether it leaves an error
     ("central-differences", "central", True),
     ("complex-step", "complex", True),
@@ -66,18 +70,15 @@ def take_the_proofs(app):
             LOGGER.info(f"ledger, {group}: left out, since {why}")
             continue
         if why:
-
-            def make(group=group, why=why):
-                LOGGER.info(f"ledger, {group}: measured, since {why}")
-                return json.dumps(measure(root, group))
-
-            text = kept(root, f"{group}.json", stamp_of(root, group), make)
-            stored = json.loads(text)
+            make = partial(measure, root, group, why, LOGGER.info)
+            stored = json.loads(
+                kept(root, f"{group}.json", stamp_of(root, group), make)
+            )
         for label, found in stored["proofs"].items():
             proof = proofs.setdefault(label, {"errors": {}, "tests": []})
             proof["errors"] |= found["errors"]
             proof["tests"] += found["tests"]
-        sentences.append(sentence(f"Errors ({group})", stored["executed"], not why))
+        sentences.append(sentence(GROUPS[group], stored["executed"], stored=not why))
 
 
 def read_store(root):
@@ -97,7 +98,7 @@ def measurable(group):
     return group != "PyTorch" or find_spec("torch") is not None
 
 
-def tests(root, group):
+def proofs_of(root, group):
     """The files of a group that prove an equation."""
     parity = root / "tests" / "parity"
     return [
@@ -109,7 +110,7 @@ def tests(root, group):
 
 
 def stamp_of(root, group):
-    paths = tests(root, group)
+    paths = proofs_of(root, group)
     fixtures = {folder / "conftest.py" for path in paths for folder in path.parents}
     ours = [
         path for path in sorted(fixtures) if path.is_file() and root in path.parents
@@ -117,7 +118,7 @@ def stamp_of(root, group):
     return stamp(root, *paths, *ours, without=root / "tests" / "mutants")
 
 
-def measure(root, group):
+def measure(root, group, why, say):
     """Run the tests of a group that prove an equation.
 
     Parameters
@@ -126,20 +127,27 @@ def measure(root, group):
         The repository.
     group : str
         One of ``GROUPS``.
+    why : str
+        The reason, for the line that is said.
+    say : callable
+        What says it, ``print`` for example.
 
     Returns
     -------
-    dict
-        ``proofs``: label to tests and errors, ``executed``: what they were measured with.
+    str
+        JSON with ``proofs``: label to tests and errors, and ``executed``: what they were
+        measured with.
 
     Raises
     ------
     ExtensionError
         If a test fails.
     """
+    say(f"ledger, {group}: measured, since {why}")
+    executed = executed_now(stamp_of(root, group))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", *map(str, tests(root, group))]
+        command = [sys.executable, "-m", "pytest", *map(str, proofs_of(root, group))]
         command += ["-m", "equation", "-n", "2", f"--junitxml={report}"]
         environment = os.environ | RECORDED
         result = subprocess.run(
@@ -148,7 +156,7 @@ def measure(root, group):
         if result.returncode:
             raise ExtensionError(f"equation ledger: a proof fails\n{result.stdout}")
         proofs = read_report(report)
-    return {"executed": executed_now(stamp_of(root, group)), "proofs": proofs}
+    return json.dumps({"executed": executed, "proofs": proofs})
 
 
 def read_report(report):
@@ -177,11 +185,13 @@ def main():
     store = read_store(ROOT)
     for group, stored in store.items():
         why = reason(ROOT, group, stored)
-        if why and measurable(group):
-            print(f"{group}: measured, since {why}", flush=True)
-            store[group] = measure(ROOT, group)
+        if why and not measurable(group):
+            print(f"ledger, {group}: not measured, since it is not installed")
         elif why:
-            print(f"{group}: not measured, though {why}: it is not installed")
+            try:
+                store[group] = json.loads(measure(ROOT, group, why, print))
+            except ExtensionError as error:
+                sys.exit(str(error))
     text = json.dumps(store, indent=1, sort_keys=True) + "\n"
     (ROOT / STORE).write_text(text, encoding="utf-8", newline="\n")
 

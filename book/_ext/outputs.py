@@ -7,6 +7,7 @@ notebooks that are named.
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -72,16 +73,14 @@ def with_outputs(root, path):
     CellExecutionError
         If the notebook has to be executed and a cell fails.
     """
-    text = path.read_text(encoding="utf-8")
+    notebook = json.loads(path.read_text(encoding="utf-8"))
     why = reason(root, path)
     if why:
-
-        def make():
-            LOGGER.info(f"{path.name}: executed, since {why}")
-            return execute(root, path)
-
-        text = kept(root, path.name, stamp(root, path), make)
-    notebook = json.loads(text)
+        make = partial(execute, root, path, why, LOGGER.info)
+        made = json.loads(kept(root, path.name, stamp(root, path), make))
+        notebook["metadata"]["executed"] = made["metadata"]["executed"]
+        for cell, new in zip(code_cells(notebook), code_cells(made), strict=True):
+            cell["outputs"] = new["outputs"]
     executed = notebook["metadata"].pop("executed")
     line = sentence("Outputs", executed, stored=not why)
     notebook["cells"].append(
@@ -120,7 +119,7 @@ def reason(root, path):
     return changed
 
 
-def execute(root, path):
+def execute(root, path, why, say):
     """Execute a notebook.
 
     Parameters
@@ -129,6 +128,10 @@ def execute(root, path):
         The repository.
     path : Path
         The notebook.
+    why : str
+        The reason, for the line that is said.
+    say : callable
+        What says it, ``print`` for example.
 
     Returns
     -------
@@ -140,6 +143,8 @@ def execute(root, path):
     CellExecutionError
         If a cell fails.
     """
+    say(f"{path.name}: executed, since {why}")
+    executed = executed_now(stamp(root, path))
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
@@ -150,13 +155,16 @@ def execute(root, path):
     )
     client.execute(env=os.environ | RECORDED)
     outputs = fingerprint_of_outputs(json.loads(nbformat.writes(notebook)))
-    executed = executed_now(stamp(root, path))
     notebook.metadata["executed"] = executed | {"outputs": outputs}
     return nbformat.writes(notebook) + "\n"
 
 
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
 def fingerprint_of_outputs(notebook):
-    return fingerprint([cell.get("outputs") for cell in notebook["cells"]])
+    return fingerprint([cell["outputs"] for cell in code_cells(notebook)])
 
 
 def main(named):
@@ -165,9 +173,8 @@ def main(named):
     for path in paths or sorted(ROOT.glob("notebooks/*.ipynb")):
         why = "it was named" if paths else reason(ROOT, path)
         if why:
-            print(f"{path.name}: executed, since {why}", flush=True)
             try:
-                text = execute(ROOT, path)
+                text = execute(ROOT, path, why, print)
             except CellExecutionError as error:
                 sys.exit(f"{path.name}: a cell fails\n{error}")
             path.write_text(text, encoding="utf-8", newline="\n")

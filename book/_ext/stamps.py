@@ -85,7 +85,8 @@ def executed_now(stamp):
     dict
         ``stamp``, ``python`` (its version) and ``machine``.
     """
-    packages = {name: version(name) for name in stamp["packages"]}
+    # without the part that tells the builds of one version apart, such as 2.13.0+cpu
+    packages = {name: version(name).partition("+")[0] for name in stamp["packages"]}
     return {
         "machine": machine(),
         "python": platform.python_version(),
@@ -118,9 +119,8 @@ def changes(executed, stamp):
         for part in sorted(before | now)
         if before.get(part) != now.get(part)
     ]
-    if len(changed) > 4:
-        changed[3:] = [f"{len(changed) - 3} other files or packages"]
-    return f"{', '.join(changed)} changed" if changed else ""
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    return f"{', '.join(changed[:3])}{more} changed" if changed else ""
 
 
 def everything_anew():
