@@ -110,6 +110,11 @@ def test_whoever_imports_the_mistakes_needs_the_files_in_which_they_are_made(hou
     assert stamp["packages"] == {"scipy": "1.0"}
 
 
+def test_an_import_by_a_call_counts(house):
+    write_page(house, "import pytest; torch = pytest.importorskip('torch')")
+    assert stamps.stamp(house, house / PAGE)["packages"] == {"torch": "2.0"}
+
+
 def test_a_folder_that_does_not_count_is_left_out(house):
     write_page(house, "from mutants import FILE")
     stamp = stamps.stamp(house, house / PAGE, without=house / "tests" / "mutants")
@@ -209,6 +214,7 @@ def test_others_are_made_once_and_stand_between_the_prose_of_now(house, monkeypa
 
 
 def test_what_is_executed_and_stored_holds(house):
+    write_page(house, "import sys; print(1); sys.stdout.flush(); print(2)")
     text = outputs.execute(house, house / PAGE, "it was named", print)
     (house / PAGE).write_text(text)
     assert outputs.reason(house, house / PAGE) == ""

@@ -31,27 +31,31 @@ LOGGER = logging.getLogger(__name__)
 
 
 def setup(app):
-    app.connect("env-get-outdated", take_outputs)
+    app.connect("builder-inited", take_outputs)
+    app.connect("env-get-outdated", outdated_pages)
     app.connect("source-read", show_outputs)
     return {"parallel_read_safe": True}
 
 
-def take_outputs(app, env, *_):
-    """Take or compute the outputs of every notebook; where one differs, write all pages anew."""
+def take_outputs(app):
+    """Take or compute the outputs of every notebook."""
+    root = Path(app.srcdir)
     app.notebooks = {}
-    for docname in sorted(env.found_docs):
-        path = Path(env.doc2path(docname))
-        if path.suffix == ".ipynb":
-            try:
-                app.notebooks[docname] = with_outputs(Path(app.srcdir), path)
-            except CellExecutionError as error:
-                raise ExtensionError(f"{docname}: a cell fails\n{error}") from None
+    for path in sorted(root.glob("notebooks/*.ipynb")):
+        try:
+            app.notebooks[f"notebooks/{path.stem}"] = with_outputs(root, path)
+        except CellExecutionError as error:
+            raise ExtensionError(f"{path.name}: a cell fails\n{error}") from None
+
+
+def outdated_pages(app, env, *_):
+    """Write all pages anew where the outputs of a notebook are others than before."""
     before = getattr(env, "outputs", None)
     env.outputs = {
         docname: (fingerprint_of_outputs(notebook), notebook["cells"][-1]["source"])
         for docname, notebook in app.notebooks.items()
     }
-    return [] if before == env.outputs else sorted(env.found_docs)
+    return [] if before in (None, env.outputs) else sorted(env.found_docs)
 
 
 def with_outputs(root, path):
@@ -151,6 +155,7 @@ def execute(root, path, why, say):
         timeout=900,
         startup_timeout=180,
         record_timing=False,
+        coalesce_streams=True,  # else they are cut where the kernel happens to flush
         resources={"metadata": {"path": path.parent}},
     )
     client.execute(env=os.environ | RECORDED)

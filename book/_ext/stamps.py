@@ -8,6 +8,7 @@ import platform
 import re
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 
 # For whatever computes results that are stored, as in the Makefile: no progress bars, and one
@@ -66,7 +67,7 @@ def stamp(root, *paths, without=None):
                 packages[package] = pins[package]
         for written in code.paths:
             for folder in (path.parent, root / "transformer_core"):
-                file = (folder / written).resolve()
+                file = Path(os.path.normpath(folder / written))
                 if file.is_file() and file.is_relative_to(root):
                     waiting.append(file)
     return {"files": files, "packages": packages}
@@ -266,12 +267,18 @@ def plain(node):
 def imports(tree):
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [(alias.name, None) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
+        match node:
+            case ast.Import(names=names):
+                found += [(alias.name, None) for alias in names]
+            case ast.ImportFrom(level=0, module=module, names=names):
+                found += [(module, alias.name) for alias in names]
+            case ast.ImportFrom():
                 raise ValueError("expected absolute imports, found a relative one")
-            found += [(node.module, alias.name) for alias in node.names]
+            case ast.Call(
+                func=ast.Name(id=called) | ast.Attribute(attr=called),
+                args=[ast.Constant(value=str(module)), *_],
+            ) if called in ("import_module", "importorskip"):
+                found.append((module, None))
     return found
 
 
