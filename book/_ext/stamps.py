@@ -20,6 +20,8 @@ RECORDED = {
     "VECLIB_MAXIMUM_THREADS": "1",
 }
 REQUIREMENTS = "requirements.txt", "tests/parity/requirements.txt"
+TAGS = {"raises-exception", "skip-execution"}  # which change what a cell does
+DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 
 
 class Code(NamedTuple):
@@ -241,11 +243,7 @@ def read_code(kind, content):
             if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
                 del node.body[0]
         return Code(fingerprint(plain(tree)), imports(tree), paths(tree))
-    return Code(fingerprint(content.decode("utf-8")), [], [])
-
-
-TAGS = {"raises-exception", "skip-execution"}  # which change what a cell does
-DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
+    return Code(fingerprint(content.hex()), [], [])
 
 
 def fingerprint(value):
