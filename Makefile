@@ -4,13 +4,12 @@ PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
-NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 # What is recorded or compared holds no progress bar, and a matrix product in it is summed by one
 # thread: the same digits for any number of cores, and no two threads that wait for each other.
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test mutants parity bench lint browse notebooks lab lock clean
+.PHONY: help book test mutants parity bench lint browse notebooks ledger lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
@@ -22,8 +21,8 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-book: $(READY)  ## Build the book, every notebook executed, into _build/html
-	$(RECORDED) $(BIN)/jupyter-book build . $(BOOK_OPTIONS)
+book: $(READY)  ## Build the book into _build/html; EXECUTE=all executes every notebook
+	$(BIN)/jupyter-book build . $(BOOK_OPTIONS)
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
 test: $(READY) lint  ## Run every test, then every cell of every notebook
@@ -51,9 +50,11 @@ browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser
 
-notebooks: $(READY)  ## Execute every notebook and store its outputs
-	$(RECORDED) $(BIN)/jupyter nbconvert --to notebook --execute --inplace \
-	  --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.timeout=900 $(NOTEBOOKS)
+notebooks: $(READY)  ## Execute the notebooks whose stored outputs do not hold; EXECUTE=all: every one
+	$(BIN)/python book/_ext/outputs.py $(NOTEBOOKS)
+
+ledger: $(READY)  ## Measure the errors of the ledger, where the stored ones do not hold
+	$(BIN)/python book/_ext/ledger.py
 
 lab: $(READY)  ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab notebooks

@@ -1,7 +1,6 @@
 """What this book asks of Sphinx beyond its configuration."""
 
 import ast
-import hashlib
 import json
 import os
 import textwrap
@@ -15,15 +14,6 @@ from myst_nb.ext.glue.crossref import ReplacePendingGlueReferences
 from myst_nb.ext.glue.utils import create_pending_glue_ref
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
-
-# For the kernels of the notebooks, as in the Makefile: no progress bars, and one thread, whose sums
-# do not depend on the number of cores.
-RECORDED = {
-    "TQDM_DISABLE": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "VECLIB_MAXIMUM_THREADS": "1",
-}
 
 
 class Source(SphinxDirective):
@@ -147,34 +137,13 @@ class FigureAlt(SphinxPostTransform):
 
 
 def setup(app):
-    os.environ.update(RECORDED)
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
     app.add_directive("notebook-figure", NotebookFigure)
     app.add_post_transform(FigureAlt)
-    app.connect("config-inited", key_the_notebook_cache)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
     return {"parallel_read_safe": True}
-
-
-def key_the_notebook_cache(app, config):
-    """Give the notebooks' cache a folder that changes when what they import does.
-
-    jupyter-cache compares the notebooks alone: with a fixed folder, a change in the package would
-    leave the old outputs in the book.
-    """
-    root = Path(app.srcdir)
-    digest = hashlib.sha256()
-    for path in [
-        root / "requirements.txt",
-        *sorted(root.glob("transformer_core/**/*.py")),
-        *sorted(root.glob("tests/mutants/*.py")),
-    ]:
-        digest.update(path.read_bytes())
-    cache = root / "_build" / ".jupyter_cache" / digest.hexdigest()[:16]
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    config.nb_execution_cache_path = str(cache)
 
 
 def link_the_repository(app, config):

@@ -1,27 +1,49 @@
-"""The equation ledger: every gradient equation, its function, its tests and their errors."""
+"""The equation ledger: every gradient equation, its function, its tests and their errors.
+
+``python book/_ext/ledger.py`` measures the errors and stores them, where what is stored does not
+hold.
+"""
 
 import ast
-import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
-from collections import defaultdict
+import tempfile
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from sphinx.errors import ExtensionError
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
+from stamps import (
+    RECORDED,
+    changes,
+    everything_anew,
+    executed_now,
+    kept,
+    sentence,
+    stamp,
+)
 
+ROOT = Path(__file__).resolve().parents[2]
+STORE = "book/proofs.json"
+GROUPS = {  # what the tests measure: without tests/parity, and there, where PyTorch is installed
+    "NumPy": "Errors of central differences and the complex step",
+    "PyTorch": "Errors against PyTorch",
+}
 WITNESSES = [  # its name in the report, in the book, and whether it leaves an error
     ("central-differences", "central", True),
     ("complex-step", "complex", True),
     ("sympy", "SymPy: exact", False),
-    ("pytorch", "PyTorch", True),  # where it is installed
+    ("pytorch", "PyTorch", True),
 ]
 GRADIENT = r"eq:[a-z0-9-]+-backward[a-z0-9-]*"
+LOGGER = logging.getLogger(__name__)
 
 
 class Function(NamedTuple):
@@ -30,53 +52,148 @@ class Function(NamedTuple):
     line: int
 
 
-class Proofs(NamedTuple):
-    tests: dict[str, set[tuple[str, str]]]  # label to files and names of its tests
-    errors: dict[tuple[str, str], float]  # label and witness to the largest error
-
-
 def setup(app):
     app.add_directive("equation-ledger", EquationLedger)
-    app.connect("builder-inited", run_the_proofs)
+    app.connect("builder-inited", take_the_proofs)
     app.connect("env-get-outdated", lambda *_: ["book/ledger"])
     return {"parallel_read_safe": True}
 
 
-def run_the_proofs(app):
-    """Run the tests that prove an equation, once for each state of code, tests and PyTorch."""
+def take_the_proofs(app):
+    """Take what the tests have measured as it is stored, or measure it where that does not hold."""
     root = Path(app.srcdir)
-    digest = hashlib.sha256()
-    for path in sorted(
-        [*root.glob("transformer_core/**/*.py"), *root.glob("tests/**/*.py")]
-    ):
-        digest.update(path.read_bytes())
-    digest.update(bytes([find_spec("torch") is not None]))
-    report = root / "_build" / f"proofs-{digest.hexdigest()[:16]}.xml"
-    if not report.exists():
-        command = [sys.executable, "-m", "pytest", "tests", "--ignore=tests/browser"]
-        command += ["-m", "equation", "-n", "2", f"--junitxml={report}.part"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    app.env.equation_proofs = proofs = {}
+    app.env.equation_proofs_from = sentences = []
+    for group, stored in read_store(root).items():
+        why = reason(root, group, stored)
+        if why and not measurable(group):
+            LOGGER.info(f"ledger, {group}: left out, since {why}")
+            continue
+        if why:
+            make = partial(measure, root, group, why, LOGGER.info)
+            stored = json.loads(
+                kept(root, f"{group}.json", stamp_of(root, group), make)
+            )
+        for label, found in stored["proofs"].items():
+            proof = proofs.setdefault(label, {"errors": {}, "tests": []})
+            proof["errors"] |= found["errors"]
+            proof["tests"] += found["tests"]
+        sentences.append(sentence(GROUPS[group], stored["executed"], stored=not why))
+
+
+def read_store(root):
+    path = root / STORE
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {group: stored.get(group) for group in GROUPS}
+
+
+def reason(root, group, stored):
+    """Say why the stored errors of a group cannot be taken; empty, if they can."""
+    if everything_anew():
+        return "EXECUTE=all"
+    return changes(stored and stored["executed"], stamp_of(root, group))
+
+
+def measurable(group):
+    return group != "PyTorch" or find_spec("torch") is not None
+
+
+def proofs_of(root, group):
+    """The files of a group that prove an equation."""
+    parity = root / "tests" / "parity"
+    return [
+        path
+        for path in sorted(root.glob("tests/**/test_*.py"))
+        if "mark.equation" in path.read_text(encoding="utf-8")
+        and (parity in path.parents) == (group == "PyTorch")
+    ]
+
+
+def stamp_of(root, group):
+    paths = proofs_of(root, group)
+    fixtures = {folder / "conftest.py" for path in paths for folder in path.parents}
+    ours = [
+        path for path in sorted(fixtures) if path.is_file() and root in path.parents
+    ]
+    return stamp(root, *paths, *ours, without=root / "tests" / "mutants")
+
+
+def measure(root, group, why, say):
+    """Run the tests of a group that prove an equation.
+
+    Parameters
+    ----------
+    root : Path
+        The repository.
+    group : str
+        One of ``GROUPS``.
+    why : str
+        The reason, for the line that is said.
+    say : callable
+        What says it, ``print`` for example.
+
+    Returns
+    -------
+    str
+        JSON with ``proofs``: label to tests and errors, and ``executed``: what they were
+        measured with.
+
+    Raises
+    ------
+    ExtensionError
+        If a test fails.
+    """
+    say(f"ledger, {group}: measured, since {why}")
+    executed = executed_now(stamp_of(root, group))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", *map(str, proofs_of(root, group))]
+        command += ["-m", "equation", "-n", "2", f"--junitxml={report}"]
+        environment = os.environ | RECORDED
         result = subprocess.run(
             command, cwd=root, env=environment, capture_output=True, text=True
         )
         if result.returncode:
             raise ExtensionError(f"equation ledger: a proof fails\n{result.stdout}")
-        Path(f"{report}.part").replace(report)
-    app.env.equation_proofs = read_proofs(report)
+        proofs = read_report(report)
+    return json.dumps({"executed": executed, "proofs": proofs})
 
 
-def read_proofs(report):
-    tests, errors = defaultdict(set), {}
+def read_report(report):
+    """What the tests have measured: label to tests and largest errors, to the digit shown."""
+    proofs = {}
     for case in ElementTree.parse(report).iter("testcase"):
         properties = [(p.get("name"), p.get("value")) for p in case.iter("property")]
         found = dict(properties)
         for label in (value for name, value in properties if name == "equation"):
+            proof = proofs.setdefault(label, {"errors": {}, "tests": []})
             file = case.get("classname").replace(".", "/") + ".py"
-            tests[label].add((file, case.get("name").partition("[")[0]))
+            test = f"{file}::{case.get('name').partition('[')[0]}"
+            if test not in proof["tests"]:
+                proof["tests"].append(test)
             if "witness" in found:
-                key = label, found["witness"]
-                errors[key] = max(errors.get(key, 0.0), float(found["error"]))
-    return Proofs(dict(tests), errors)
+                errors, witness = proof["errors"], found["witness"]
+                error = float(f"{float(found['error']):.0e}")
+                errors[witness] = max(errors.get(witness, 0.0), error)
+    for proof in proofs.values():
+        proof["tests"].sort()
+    return proofs
+
+
+def main():
+    """Measure the errors of the groups whose stored ones do not hold, and store them."""
+    store = read_store(ROOT)
+    for group, stored in store.items():
+        why = reason(ROOT, group, stored)
+        if why and not measurable(group):
+            print(f"ledger, {group}: not measured, since it is not installed")
+        elif why:
+            try:
+                store[group] = json.loads(measure(ROOT, group, why, print))
+            except ExtensionError as error:
+                sys.exit(str(error))
+    text = json.dumps(store, indent=1, sort_keys=True) + "\n"
+    (ROOT / STORE).write_text(text, encoding="utf-8", newline="\n")
 
 
 def gradient_equations(root):
@@ -116,11 +233,7 @@ class EquationLedger(SphinxDirective):
         labels = gradient_equations(root)
         lacking = [
             *(f"no docstring names {label}" for label in labels if label not in known),
-            *(
-                f"no test proves {label}"
-                for label in labels
-                if label not in proofs.tests
-            ),
+            *(f"no test proves {label}" for label in labels if label not in proofs),
         ]
         if lacking:
             raise ExtensionError("equation ledger: " + "; ".join(lacking))
@@ -130,13 +243,14 @@ class EquationLedger(SphinxDirective):
             place = self.repository_link(path, line)
             tests = "<br>".join(
                 f"{name.removeprefix('test_').replace('_', ' ')} (`{file}`)"
-                for file, name in sorted(proofs.tests[label])
+                for file, name in (test.split("::") for test in proofs[label]["tests"])
             )
             rows.append(
                 f"| {{eq}}`{label}` "
                 f"| {{ref}}`{name} <{listing_id(path, name)}>`<br>{place} "
                 f"| {self.witnesses(function)} | {tests} |"
             )
+        rows += ["", "\n\n".join(self.env.equation_proofs_from)]
         table, *_ = tables = self.parse_text_to_nodes("\n".join(rows))
         table["classes"].append("ledger")
         return tables
@@ -152,9 +266,10 @@ class EquationLedger(SphinxDirective):
     def witnesses(self, function):
         """What the witnesses have measured of a function, under any of its equations."""
         found = {}
-        for (label, witness), error in self.env.equation_proofs.errors.items():
+        for label, proof in self.env.equation_proofs.items():
             if self.functions.get(label) == function:
-                found[witness] = max(found.get(witness, 0.0), error)
+                for witness, error in proof["errors"].items():
+                    found[witness] = max(found.get(witness, 0.0), error)
         lines = [
             f"{title} {found[witness]:.0e}" if error else title
             for witness, title, error in WITNESSES
@@ -166,3 +281,7 @@ class EquationLedger(SphinxDirective):
 def listing_id(path, name):
     """The place in the book where a function of the package is shown."""
     return f"listing-{path.removesuffix('.py')}-{name}".replace("/", "-").lower()
+
+
+if __name__ == "__main__":
+    main()

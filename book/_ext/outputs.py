@@ -1,0 +1,189 @@
+"""The notebooks' outputs: taken as they are stored while their stamp holds, else computed.
+
+``python book/_ext/outputs.py`` computes and stores those whose stamp does not hold, or those of the
+notebooks that are named.
+"""
+
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+from stamps import (
+    RECORDED,
+    changes,
+    everything_anew,
+    executed_now,
+    fingerprint,
+    kept,
+    sentence,
+    stamp,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGGER = logging.getLogger(__name__)
+
+
+def setup(app):
+    app.connect("builder-inited", take_outputs)
+    app.connect("env-get-outdated", outdated_pages)
+    app.connect("source-read", show_outputs)
+    return {"parallel_read_safe": True}
+
+
+def take_outputs(app):
+    """Take or compute the outputs of every notebook."""
+    root = Path(app.srcdir)
+    app.notebooks = {}
+    for path in sorted(root.glob("notebooks/*.ipynb")):
+        try:
+            app.notebooks[f"notebooks/{path.stem}"] = with_outputs(root, path)
+        except CellExecutionError as error:
+            raise ExtensionError(f"{path.name}: a cell fails\n{error}") from None
+
+
+def outdated_pages(app, env, *_):
+    """Write all pages anew where the outputs of a notebook are others than before."""
+    before = getattr(env, "outputs", None)
+    env.outputs = {
+        docname: (fingerprint_of_outputs(notebook), notebook["cells"][-1]["source"])
+        for docname, notebook in app.notebooks.items()
+    }
+    return [] if before in (None, env.outputs) else sorted(env.found_docs)
+
+
+def with_outputs(root, path):
+    """A notebook as its page shows it: with outputs that hold, and a line on where they are from.
+
+    Parameters
+    ----------
+    root : Path
+        The repository.
+    path : Path
+        The notebook.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    CellExecutionError
+        If the notebook has to be executed and a cell fails.
+    """
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    why = reason(root, path)
+    if why:
+        make = partial(execute, root, path, why, LOGGER.info)
+        made = json.loads(kept(root, path.name, stamp(root, path), make))
+        notebook["metadata"]["executed"] = made["metadata"]["executed"]
+        for cell, new in zip(code_cells(notebook), code_cells(made), strict=True):
+            cell["outputs"] = new["outputs"]
+    executed = notebook["metadata"].pop("executed")
+    line = sentence("Outputs", executed, stored=not why)
+    notebook["cells"].append(
+        {"cell_type": "markdown", "id": "executed", "metadata": {}, "source": line}
+    )
+    return notebook
+
+
+def show_outputs(app, docname, source):
+    if docname in app.notebooks:
+        source[0] = json.dumps(app.notebooks[docname])
+
+
+def reason(root, path):
+    """Say why the stored outputs of a notebook cannot be taken.
+
+    Parameters
+    ----------
+    root : Path
+        The repository.
+    path : Path
+        The notebook.
+
+    Returns
+    -------
+    str
+        Empty, if they can.
+    """
+    if everything_anew():
+        return "EXECUTE=all"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    executed = notebook["metadata"].get("executed")
+    changed = changes(executed, stamp(root, path))
+    if not changed and executed["outputs"] != fingerprint_of_outputs(notebook):
+        return "its outputs were changed"
+    return changed
+
+
+def execute(root, path, why, say):
+    """Execute a notebook.
+
+    Parameters
+    ----------
+    root : Path
+        The repository.
+    path : Path
+        The notebook.
+    why : str
+        The reason, for the line that is said.
+    say : callable
+        What says it, ``print`` for example.
+
+    Returns
+    -------
+    str
+        The notebook's text, with new outputs and what they were computed with.
+
+    Raises
+    ------
+    CellExecutionError
+        If a cell fails.
+    """
+    say(f"{path.name}: executed, since {why}")
+    executed = executed_now(stamp(root, path))
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=900,
+        startup_timeout=180,
+        record_timing=False,
+        coalesce_streams=True,  # else they are cut where the kernel happens to flush
+        resources={"metadata": {"path": path.parent}},
+    )
+    client.execute(env=os.environ | RECORDED)
+    outputs = fingerprint_of_outputs(json.loads(nbformat.writes(notebook)))
+    notebook.metadata["executed"] = executed | {"outputs": outputs}
+    return nbformat.writes(notebook) + "\n"
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def fingerprint_of_outputs(notebook):
+    return fingerprint([cell["outputs"] for cell in code_cells(notebook)])
+
+
+def main(named):
+    """Execute and store the notebooks that are named, or those whose stamp does not hold."""
+    paths = [Path(name).resolve() for name in named]
+    for path in paths or sorted(ROOT.glob("notebooks/*.ipynb")):
+        why = "it was named" if paths else reason(ROOT, path)
+        if why:
+            try:
+                text = execute(ROOT, path, why, print)
+            except CellExecutionError as error:
+                sys.exit(f"{path.name}: a cell fails\n{error}")
+            path.write_text(text, encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
