@@ -4,6 +4,7 @@ import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from pkgutil import resolve_name
 
 import pytest
 import yaml
@@ -79,6 +80,22 @@ def test_the_version_is_the_same_everywhere():
     assert project["version"] == transformer_core.__version__
     assert citation["version"] == transformer_core.__version__
     assert citation["license"] == project["license"]
+
+
+def test_pre_commit_has_the_ruff_of_the_requirements():
+    repositories = yaml.safe_load(read(ROOT / ".pre-commit-config.yaml"))["repos"]
+    (pinned,) = (
+        r["rev"] for r in repositories if r["repo"].endswith("/ruff-pre-commit")
+    )
+    assert pinned.replace("v", "ruff==") in requirements("requirements.txt")
+
+
+def test_the_console_script_is_the_command_line(capsys):
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    ((name, place),) = project["scripts"].items()
+    with pytest.raises(SystemExit, match="0"):
+        resolve_name(place)(["--help"])
+    assert capsys.readouterr().out.startswith(f"usage: {name} ")
 
 
 # Pages and notebooks together
