@@ -112,6 +112,12 @@ def test_pages_and_notebooks_have_the_same_names():
     assert {page for page in pages if page[0].isdigit()} <= notebooks <= pages
 
 
+def test_every_room_of_the_package_has_its_page():
+    rooms = {path.parent.name for path in ROOT.glob("transformer_core/*/__init__.py")}
+    pages = {path.stem.removeprefix("api_") for path in ROOT.glob("book/api_*.md")}
+    assert pages == rooms - {"commands", "foundation"} | {"gradient_check"}
+
+
 @every_text
 def test_relative_links_lead_to_a_file(path):
     links = re.findall(r"\]\(([^)\s]+)\)", prose(path))

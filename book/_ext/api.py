@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from docutils import nodes
+
 LABEL = r"eq:[a-z0-9-]+[a-z0-9]"
 SECTION = r"^(?=[A-Z]\w+\n-+$)"
 SOURCE = r"^Source: .+(?:\n.+)*"
@@ -12,6 +14,7 @@ def setup(app):
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("autodoc-skip-member", skip_what_is_not_ours)
     app.connect("autodoc-process-docstring", link, priority=400)  # before napoleon
+    app.connect("doctree-read", stack_formulas)
     return {"parallel_read_safe": True}
 
 
@@ -35,6 +38,7 @@ def link(app, what, name, member, options, lines):
         )
     text = re.sub(rf"\(({LABEL})\)|({LABEL})", r":eq:`\1\2`", text)
     text = re.sub(r":(func|class|meth):`(?=\w)", r":\1:`.", text)  # of any room
+    text = re.sub(r"^( +\w)\.$", r"\1\\.", text, flags=re.MULTILINE)  # no list: "B."
     description, *sections = re.split(SECTION, text, flags=re.MULTILINE)
     parts = [description.rstrip(), "", *origin, "", *sections]
     lines[:] = "\n".join(parts).splitlines()
@@ -46,5 +50,16 @@ def pages_of_labels(app):
     for path in sorted(Path(app.srcdir).glob("book/*.md")):
         text = path.read_text(encoding="utf-8")
         for label in re.findall(rf"\(({LABEL})\)$|^:label: ({LABEL})$", text, re.M):
-            pages["".join(label)] = path.relative_to(app.srcdir).with_suffix("").as_posix()
+            pages["".join(label)] = (
+                path.relative_to(app.srcdir).with_suffix("").as_posix()
+            )
     return pages
+
+
+def stack_formulas(app, doctree):
+    """Set formulas of one block that stand on lines of their own below each other."""
+    for block in doctree.findall(nodes.math_block):
+        formulas = re.split(r"\\q?quad\s*\n", block.astext().strip())
+        if app.env.docname.startswith("book/api") and len(formulas) > 1:
+            stack = r"\begin{gathered}" + r"\\[1ex]".join(formulas) + r"\end{gathered}"
+            block[:] = [nodes.Text(stack)]
