@@ -42,9 +42,10 @@ bench: $(READY)  ## Measure a training step side by side with PyTorch, which it 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
-lint: $(READY)  ## Check the style of the code, notebooks included
+lint: $(READY)  ## Check the style of the code, notebooks included, and the types of the package
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/mypy
 
 browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
@@ -65,5 +66,5 @@ lock:  ## Resolve requirements.txt anew from pyproject.toml (needs uv)
 	  --annotation-style line --quiet --upgrade --output-file requirements.txt
 
 clean:  ## Remove everything that the other commands made
-	rm -rf .venv _build .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv _build .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

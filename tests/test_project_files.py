@@ -4,6 +4,7 @@ import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from pkgutil import resolve_name
 
 import pytest
 import yaml
@@ -81,6 +82,22 @@ def test_the_version_is_the_same_everywhere():
     assert citation["license"] == project["license"]
 
 
+def test_pre_commit_has_the_ruff_of_the_requirements():
+    repositories = yaml.safe_load(read(ROOT / ".pre-commit-config.yaml"))["repos"]
+    (pinned,) = (
+        r["rev"] for r in repositories if r["repo"].endswith("/ruff-pre-commit")
+    )
+    assert pinned.replace("v", "ruff==") in requirements("requirements.txt")
+
+
+def test_the_console_script_is_the_command_line(capsys):
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    ((name, place),) = project["scripts"].items()
+    with pytest.raises(SystemExit, match="0"):
+        resolve_name(place)(["--help"])
+    assert capsys.readouterr().out.startswith(f"usage: {name} ")
+
+
 # Pages and notebooks together
 
 
@@ -93,6 +110,12 @@ def test_the_table_of_contents_has_every_page_and_notebook():
 def test_pages_and_notebooks_have_the_same_names():
     pages, notebooks = ({path.stem for path in group} for group in (PAGES, NOTEBOOKS))
     assert {page for page in pages if page[0].isdigit()} <= notebooks <= pages
+
+
+def test_every_room_of_the_package_has_its_page():
+    rooms = {path.parent.name for path in ROOT.glob("transformer_core/*/__init__.py")}
+    pages = {path.stem.removeprefix("api_") for path in ROOT.glob("book/api_*.md")}
+    assert pages == rooms - {"commands", "foundation"} | {"gradient_check"}
 
 
 @every_text

@@ -1,4 +1,4 @@
-"""The command line: ``python -m transformer_core``."""
+"""The command line: ``transformer-core``, or ``python -m transformer_core``."""
 
 import argparse
 import os
@@ -9,8 +9,9 @@ from transformer_core.commands import fill, read, train_bert, train_dates, train
 
 def main(arguments=None):
     """Run one command; return its exit status, 2 where the input does not hold."""
+    as_module = __name__ == "__main__"
     parser = argparse.ArgumentParser(
-        prog="python -m transformer_core",
+        prog="python -m transformer_core" if as_module else "transformer-core",
         description="Train the models of the book from a shell, and use them.",
     )
     commands = parser.add_subparsers(dest="command", required=True)

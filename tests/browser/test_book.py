@@ -120,7 +120,8 @@ def test_the_console_shows_no_error(view):
 
 
 def test_mathematics_is_typeset(view):
-    assert (view.tab.locator(".math").count() > 0) == has_mathematics(view.page)
+    if not view.page.startswith("book/api_"):  # their formulas come from the docstrings
+        assert (view.tab.locator(".math").count() > 0) == has_mathematics(view.page)
     assert view.tab.locator(".math:not(:has(mjx-container))").count() == 0
     assert view.tab.locator("mjx-merror").count() == 0
     assert "???" not in view.tab.locator("article").inner_text()

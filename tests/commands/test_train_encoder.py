@@ -280,7 +280,7 @@ def test_a_command_that_is_not_complete_is_explained(capsys, arguments):
         main(arguments)
     assert exit_.value.code == 2
     error = capsys.readouterr().err
-    assert error.startswith("usage: python -m transformer_core")
+    assert error.startswith("usage: transformer-core")
     assert "the following arguments are required" in error
 
 
