@@ -100,8 +100,9 @@ def judge(name, suite):
 def first_failing_test(name, *paths):
     """Return the name of the first test that fails under a mistake, None if all pass."""
     command = [sys.executable, "-m", "pytest", "-x", "--tb=no", "-rfE"]
+    without = ["-p", "no:cacheprovider", "-p", "no:nbval"]  # the second starts slowly
     run = subprocess.run(
-        [*command, "-p", "no:cacheprovider", f"--mutant={name}", *paths],
+        [*command, *without, f"--mutant={name}", *paths],
         cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
