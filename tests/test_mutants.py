@@ -163,6 +163,14 @@ def test_a_mutant_that_does_not_fit_is_named(edits, message):
         pass
 
 
+def test_a_mutant_that_cannot_be_planted_whole_is_named_and_leaves_nothing_behind():
+    edits = {"=0.01": "=0.1", "super().update(name": "Adam.update(self, name"}
+    wrong = edited(edits, "optim/adamw.py")
+    with pytest.raises(ValueError, match="a-mutant: .* free vars"), planted(wrong):
+        pass
+    assert AdamW({}).weight_decay == 0.01
+
+
 def test_nothing_is_found_in_the_right_package():
     assert fresh_check() is None
     assert generic_check(complex_step, 1e-12) is None

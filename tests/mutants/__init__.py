@@ -32,7 +32,8 @@ def plant(mutant):
     Raises
     ------
     ValueError
-        If a text of the mutant does not stand in its file exactly once, or nothing changes.
+        If a text of the mutant does not stand in its file exactly once, nothing changes, or a
+        function gets or loses free variables.
     """
     path = f"transformer_core.{mutant.file.removesuffix('.py').replace('/', '.')}"
     module = import_module(path)
@@ -50,8 +51,15 @@ def plant(mutant):
     changes = list(differences(module, changed))
     if not changes:
         raise ValueError(f"{mutant.name}: expected something to change, nothing did")
-    put((owner, name, wrong) for owner, name, _, wrong in changes)
-    return [(owner, name, right) for owner, name, right, _ in changes]
+    originals = [(owner, name, right) for owner, name, right, _ in changes]
+    try:
+        put((owner, name, wrong) for owner, name, _, wrong in changes)
+    except (
+        ValueError
+    ) as error:  # a function has other free variables, such as super()'s
+        put(originals)
+        raise ValueError(f"{mutant.name}: {error}") from error
+    return originals
 
 
 @contextmanager
