@@ -11,6 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -65,7 +66,7 @@ def main(arguments=None, suite=None):
         print(error)
         return 1
 
-    with ProcessPoolExecutor(options.workers) as pool:
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
         verdicts = []
         for verdict in pool.map(partial(judge, suite=suite), (NO_MISTAKE.name, *names)):
             print(
