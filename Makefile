@@ -9,10 +9,10 @@ READY := .venv/.ready
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test mutants parity bench lint browse notebooks ledger lab lock clean
+.PHONY: help book check test mutants mutants-generated properties parity bench lint browse notebooks ledger lab lock clean
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
 
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("Python 3.11 or later is needed, this is %d.%d; try: make PYTHON=python3.12" % v[:2])'
@@ -25,6 +25,10 @@ book: $(READY)  ## Build the book into _build/html; EXECUTE=all executes every n
 	$(BIN)/jupyter-book build . $(BOOK_OPTIONS)
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
+check: $(READY) lint  ## Check the style and run the quick tests: the loop while writing
+	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
+	  -m "not slow" -p no:nbval --numprocesses $(WORKERS)
+
 test: $(READY) lint  ## Run every test, then every cell of every notebook
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --numprocesses $(WORKERS)
 	$(RECORDED) $(BIN)/python -m pytest notebooks --nbval-lax --nbval-current-env \
@@ -34,9 +38,17 @@ test: $(READY) lint  ## Run every test, then every cell of every notebook
 mutants: $(READY)  ## Plant one mistake after another: the tests must find each
 	$(RECORDED) $(BIN)/python tests/run_mutants.py --workers $(WORKERS)
 
+mutants-generated: $(READY)  ## Let mutmut, which it installs, make mistakes in ops and optim
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/generated/requirements.txt
+	$(RECORDED) $(BIN)/python tests/run_generated_mutants.py --workers $(WORKERS)
+
+properties: $(READY)  ## Try the theorems on many more examples, drawn anew every time
+	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
+	  -m hypothesis --hypothesis-profile=random --numprocesses $(WORKERS)
+
 parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
-	$(RECORDED) $(BIN)/python -m pytest tests/parity
+	$(RECORDED) $(BIN)/python -m pytest tests/parity $(PARITY_OPTIONS)
 
 bench: $(READY)  ## Measure a training step side by side with PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
@@ -66,5 +78,5 @@ lock:  ## Resolve requirements.txt anew from pyproject.toml (needs uv)
 	  --annotation-style line --quiet --upgrade --output-file requirements.txt
 
 clean:  ## Remove everything that the other commands made
-	rm -rf .venv _build .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv _build mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,9 +12,12 @@ from hypothesis import settings
 from mutants import PLANTABLE, plant
 from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Proof
 
-# The same examples on every run and every machine.
+# The same examples on every run and every machine; --hypothesis-profile=random draws others.
 settings.register_profile(
     "course", deadline=None, derandomize=True, max_examples=30, database=None
+)
+settings.register_profile(
+    "random", deadline=None, max_examples=1000, database=None, print_blob=True
 )
 settings.load_profile("course")
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -66,7 +67,7 @@ def main(arguments=None, suite=None):
         print(error)
         return 1
 
-    with ProcessPoolExecutor(options.workers) as pool:
+    with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
         verdicts = []
         for verdict in pool.map(partial(judge, suite=suite), (NO_MISTAKE.name, *names)):
             print(
@@ -101,8 +102,9 @@ def judge(name, suite):
 def first_failing_test(name, *paths):
     """Return the name of the first test that fails under a mistake, None if all pass."""
     command = [sys.executable, "-m", "pytest", "-x", "--tb=no", "-rfE"]
+    without = ["-p", "no:cacheprovider", "-p", "no:nbval"]  # the second starts slowly
     run = subprocess.run(
-        [*command, "-p", "no:cacheprovider", f"--mutant={name}", *paths],
+        [*command, *without, f"--mutant={name}", *paths],
         cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,

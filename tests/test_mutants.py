@@ -1,17 +1,23 @@
+import sys
 from importlib import import_module
+from inspect import isclass, isfunction
+from types import ModuleType
 
 import numpy as np
 import pytest
-from mutants import MUTANTS, NO_MISTAKE, PLANTABLE, Mutant, functions, planted
+from mutants import MUTANTS, NO_MISTAKE, PLANTABLE, Mutant, function, planted
 from mutants.catalogue import AROUND, BACKWARD, CATALOGUE, FORWARD
 from mutants.checks import fresh_check, generic_check
 from mutants.theorems import broken_theorems
 
 from transformer_core.gradient_check import central_difference, complex_step
 from transformer_core.ops import attention_backward, layer_norm, softmax_backward
+from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.softmax import SoftmaxCache
+from transformer_core.optim import SGD, AdamW
+from transformer_core.tasks.bert import masking, wordpiece
+from transformer_core.tasks.dates import data
 
-MODULE = import_module("transformer_core.ops.softmax")
 WEIGHTS = SoftmaxCache(np.array([[4.0, 1.0, 2.0]]) / 7)
 DWEIGHTS = np.array([[7.0, 0.0, 0.0]])
 
@@ -25,16 +31,32 @@ def test_there_are_many_and_no_two_have_one_name():
     assert {mutant.place for mutant in CATALOGUE} == {BACKWARD, FORWARD, AROUND}
 
 
-def codes():
-    return {name: function.__code__ for name, function in functions(MODULE).items()}
+def contents(file):
+    """What a file of the package defines, in an order of its own: text that tells it."""
+    module = import_module(f"transformer_core.{file[:-3].replace('/', '.')}")
+    owners = [module, *filter(isclass, vars(module).values())]
+    return [
+        (owner.__name__, name, *code(value))
+        for owner in owners
+        for name, value in vars(owner).items()
+        if not name.startswith("_") or function(value)
+    ]
+
+
+def code(value):
+    inner = function(value)
+    if not inner:
+        return (repr(value),)
+    return inner.__code__, repr(inner.__defaults__), repr(inner.__kwdefaults__)
 
 
 @pytest.mark.parametrize("name", PLANTABLE)
 def test_each_can_be_planted_and_leaves_nothing_behind(name):
-    before = codes()
+    file = PLANTABLE[name].file
+    before = contents(file)
     with planted(PLANTABLE[name]):
-        assert (codes() != before) == (PLANTABLE[name].file == "ops/softmax.py")
-    assert codes() == before
+        assert contents(file) != before
+    assert contents(file) == before
 
 
 def test_everyone_who_has_imported_a_function_gets_the_mistake():
@@ -59,13 +81,68 @@ def test_two_mistakes_may_stand_at_once_and_go_one_after_the_other():
         assert np.allclose(softmax_backward(DWEIGHTS, WEIGHTS), [[4, 0, 0]])
 
 
-def test_defaults_change_too():
+def test_defaults_of_functions_change_too():
     x, one = np.array([[1.0, -1.0]]), np.ones(2)
     with planted(
         edited({"eps: float = 1e-5": "eps: float = 3.0"}, "ops/layer_norm.py")
     ):
         assert np.allclose(layer_norm(x, one, 0 * one)[0], [[0.5, -0.5]])
     assert np.allclose(layer_norm(x, one, 0 * one)[0], [[1, -1]], atol=1e-5)
+
+
+def test_defaults_of_constructors_change_too():
+    wrong = edited({'("bias", "gamma", "beta")': '("bias",)'}, "optim/adamw.py")
+    with planted(wrong):
+        assert AdamW({}).undecayed == ("bias",)
+    assert AdamW({}).undecayed == ("bias", "gamma", "beta")
+
+
+def test_defaults_of_named_tuples_change_too():
+    wrong = edited({"biased: bool = True": "biased: bool = False"}, "ops/linear.py")
+    with planted(wrong):
+        assert LinearCache(0, 0) == (0, 0, False)
+        assert LinearCache._field_defaults == {"biased": False}
+    assert LinearCache(0, 0) == (0, 0, True)
+    assert LinearCache._field_defaults == {"biased": True}
+
+
+def test_attributes_of_classes_change_too_for_those_who_inherit_them():
+    with planted(edited({"map = map  #": "map = filter  #"}, "optim/optimizer.py")):
+        assert SGD.map is filter
+    assert SGD.map is map
+
+
+def test_constants_change_for_everyone_who_has_imported_them():
+    right = wordpiece.SPECIAL_TOKENS
+    wrong = edited({'("[PAD]", ': "("}, "tasks/bert/wordpiece.py")
+    with planted(wrong):
+        assert masking.SPECIAL_TOKENS is wordpiece.SPECIAL_TOKENS
+        assert masking.SPECIAL_TOKENS == right[1:]
+    assert masking.SPECIAL_TOKENS is wordpiece.SPECIAL_TOKENS is right
+
+
+def test_constants_that_are_imported_while_the_mistake_stands_are_put_right(
+    monkeypatch,
+):
+    late = ModuleType("transformer_core.late")
+    monkeypatch.setitem(sys.modules, late.__name__, late)
+    with planted(edited({'("[PAD]", ': "("}, "tasks/bert/wordpiece.py")):
+        late.SPECIAL_TOKENS = wordpiece.SPECIAL_TOKENS
+    assert late.SPECIAL_TOKENS is wordpiece.SPECIAL_TOKENS
+
+
+def test_nothing_is_kept_that_was_computed_with_the_mistake():
+    test_days = data.split_days().test
+    with planted(edited({'{0: "test"': '{1: "test"'}, "tasks/dates/data.py")):
+        assert data.split_days().test != test_days
+    assert data.split_days().test == test_days
+
+
+def test_decorators_change_too():
+    cached = data.split_days
+    with planted(edited({"@cache\n": ""}, "tasks/dates/data.py")):
+        assert isfunction(data.split_days)
+    assert data.split_days is cached
 
 
 @pytest.mark.parametrize(
@@ -79,13 +156,21 @@ def test_defaults_change_too():
         ({"check_floats": ""}, "found it 4 times: check_floats"),
         (
             {"import numpy as np\n": "import numpy as np  # NumPy\n"},
-            "a-mutant: expected a function to change, none did",
+            "a-mutant: expected something to change, nothing did",
         ),
     ],
 )
 def test_a_mutant_that_does_not_fit_is_named(edits, message):
     with pytest.raises(ValueError, match=message), planted(edited(edits)):
         pass
+
+
+def test_a_mutant_that_cannot_be_planted_whole_is_named_and_leaves_nothing_behind():
+    edits = {"=0.01": "=0.1", "super().update(name": "Adam.update(self, name"}
+    wrong = edited(edits, "optim/adamw.py")
+    with pytest.raises(ValueError, match="a-mutant: .* free vars"), planted(wrong):
+        pass
+    assert AdamW({}).weight_decay == 0.01
 
 
 def test_nothing_is_found_in_the_right_package():

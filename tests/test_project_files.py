@@ -48,12 +48,23 @@ def labels():
         "requirements.txt",
         ".binder/requirements.txt",
         "tests/browser/requirements.txt",
+        "tests/generated/requirements.txt",
+        "tests/lowest/requirements.txt",
         "tests/parity/requirements.txt",
     ],
 )
 def test_every_requirement_is_an_exact_pin(name):
     for requirement in requirements(name):
         assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", requirement)
+
+
+def test_the_lowest_numpy_that_is_allowed_is_tested():
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    (numpy,) = project["dependencies"]
+    tested = requirements("tests/lowest/requirements.txt")
+    assert numpy.replace(">=", "==") + ".0" in tested
+    others = {requirement for requirement in tested if "numpy" not in requirement}
+    assert others <= set(requirements("requirements.txt"))
 
 
 def test_binder_has_the_versions_that_the_book_is_built_with():
@@ -96,6 +107,14 @@ def test_the_console_script_is_the_command_line(capsys):
     with pytest.raises(SystemExit, match="0"):
         resolve_name(place)(["--help"])
     assert capsys.readouterr().out.startswith(f"usage: {name} ")
+
+
+def test_actions_are_pinned_by_hash_and_the_same_everywhere():
+    workflows = "\n".join(map(read, ROOT.glob(".github/workflows/*.yml")))
+    used = re.findall(r"uses: (\S+)@(.+)", workflows)
+    assert len(set(used)) == len(dict(used))
+    for action, version in used:
+        assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", version), action
 
 
 # Pages and notebooks together

@@ -8,6 +8,7 @@ from mutants.catalogue import MUTANTS, NO_MISTAKE
 SOFTMAX = ("tests/ops/test_softmax.py",)
 
 
+@pytest.mark.slow
 def test_a_mistake_is_killed_and_a_mutant_that_does_nothing_survives(
     capsys, monkeypatch
 ):
@@ -32,6 +33,7 @@ def test_a_text_that_is_no_longer_found_is_named(capsys, monkeypatch):
     )
 
 
+@pytest.mark.slow
 def test_verdicts_of_tests_that_fail_anyway_are_not_given(capsys, monkeypatch):
     monkeypatch.setattr(run_mutants, "NO_MISTAKE", MUTANTS["softmax-no-coupling"])
     assert run_mutants.main(["softmax-row-sum"], SOFTMAX) == 1

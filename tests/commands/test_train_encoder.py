@@ -46,6 +46,7 @@ def finished(request, tmp_path_factory):
     )
 
 
+@pytest.mark.slow
 def test_the_encoder_learns_the_task(finished):
     on_training, on_unseen, _ = finished.figures
     assert finished.status == 0
@@ -53,6 +54,7 @@ def test_the_encoder_learns_the_task(finished):
     assert on_unseen <= 0.0043
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_on_disk(finished):
     assert finished.printed.endswith(f"saved in {finished.folder}\n")
     run = Run(finished.folder)
@@ -67,6 +69,7 @@ def test_a_finished_run_is_on_disk(finished):
     assert run.history()[-1]["loss"] < 1e-3 * run.history()[0]["loss"]
 
 
+@pytest.mark.slow
 def test_the_printed_errors_are_those_of_the_checkpoint(finished):
     rng = np.random.default_rng(0)
     task = Reconstruction(rng)
@@ -81,6 +84,7 @@ def test_the_printed_errors_are_those_of_the_checkpoint(finished):
     assert finished.figures == pytest.approx(errors, abs=6e-6)
 
 
+@pytest.mark.slow
 def test_a_finished_run_resumed_prints_the_same_and_changes_nothing(finished, capsys):
     before = files(finished.folder)
     assert train(finished.folder, "--resume") == 0

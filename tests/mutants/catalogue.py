@@ -1062,6 +1062,13 @@ CATALOGUE = [
         "the model is to restore padding and separators",
     ),
     Mutant(
+        "masking-two-streams",
+        AROUND,
+        "tasks/bert/masking.py",
+        {"[seed, 1, step]": "[seed, 1, step % 2]"},
+        "what is masked is drawn from two streams for ever",
+    ),
+    Mutant(
         "loop-schedule-one-step-late",
         AROUND,
         "training/loop.py",
@@ -1198,6 +1205,96 @@ CATALOGUE = [
             'unicodedata.normalize("NFKC", visible).lower()': "visible.lower()",
         },
         "a mark keeps an accent from its letter, and goes after they might have met",
+    # Constants and defaults
+    Mutant(
+        "gelu-cubic-rounded",
+        FORWARD,
+        "ops/gelu.py",
+        {"CUBIC = 0.044715": "CUBIC = 0.0447"},
+        "the constant is rounded as texts print it",
+    ),
+    Mutant(
+        "gelu-slope-inverted",
+        FORWARD,
+        "ops/gelu.py",
+        {"SLOPE = sqrt(2 / pi)": "SLOPE = sqrt(pi / 2)"},
+        "the slope at 0 is the reciprocal one",
+    ),
+    Mutant(
+        "linear-cache-without-bias",
+        BACKWARD,
+        "ops/linear.py",
+        {"biased: bool = True": "biased: bool = False"},
+        "a cache that does not say so belongs to a layer without bias",
+    ),
+    Mutant(
+        "layer-norm-eps-of-bert",
+        FORWARD,
+        "ops/layer_norm.py",
+        {"eps=1e-5": "eps=1e-12"},
+        "one library's default stands in another's formula",
+    ),
+    Mutant(
+        "embedding-std-one",
+        AROUND,
+        "layers/embedding.py",
+        {"0.02": "1.0"},
+        "the table starts 50 times too large, as a general library's does",
+    ),
+    Mutant(
+        "adam-betas-swapped",
+        AROUND,
+        "optim/adam.py",
+        {"beta1=0.9, beta2=0.999": "beta1=0.999, beta2=0.9"},
+        "the gradient is averaged over a thousand steps, its square over ten",
+    ),
+    Mutant(
+        "adam-eps-default",
+        AROUND,
+        "optim/adam.py",
+        {"eps=1e-8": "eps=1e-6"},
+        "BERT's epsilon stands in for Adam's",
+    ),
+    Mutant(
+        "adamw-beta-decayed",
+        AROUND,
+        "optim/adamw.py",
+        {'("bias", "gamma", "beta")': '("bias", "gamma")'},
+        "the shift of a normalisation is pulled to 0",
+    ),
+    Mutant(
+        "adamw-decay-default",
+        AROUND,
+        "optim/adamw.py",
+        {"weight_decay=0.01": "weight_decay=0.1"},
+        "the default decay is ten times too strong",
+    ),
+    Mutant(
+        "optimizer-first-block-alone",
+        AROUND,
+        "optim/optimizer.py",
+        {
+            "map = map  #": "map = lambda _, f, *parts: map(f, *(part[:1] for part in parts))  #"
+        },
+        "of the blocks that large arrays are cut into, the first alone is stepped",
+    ),
+    Mutant(
+        "wordpiece-unknown-pads",
+        AROUND,
+        "tasks/bert/wordpiece.py",
+        {'("[PAD]", "[UNK]", ': '("[UNK]", "[PAD]", '},
+        "the ids of two special tokens are swapped",
+    ),
+    Mutant(
+        "masking-a-tenth",
+        AROUND,
+        "tasks/bert/masking.py",
+        {
+            "def mask(ids, vocabulary, rng, share=0.15)": (
+                "def mask(ids, vocabulary, rng, share=0.1)"
+            )
+        },
+        "the default share is not BERT's",
     ),
     # The gradient check itself
     Mutant(
@@ -1251,6 +1348,11 @@ CATALOGUE = [
             "    pair, scale = ratio(pair, largest), ratio(scale, largest)": "",
         },
         "the squares of small gradients are 0, and so is the error",
+        "check-step-too-small",
+        AROUND,
+        "gradient_check.py",
+        {"def central_difference(f, x, h=1e-5": "def central_difference(f, x, h=1e-9"},
+        "a smaller step is taken for a better one, and rounding is measured",
     ),
 ]
 

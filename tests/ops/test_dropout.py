@@ -167,3 +167,26 @@ def test_a_bad_rate_of_attention_is_named():
     x = np.ones((2, 3))
     with pytest.raises(ValueError, match=r"rate: expected a number in \[0, 1\), got 1"):
         attention(x, x, x, rate=1)
+
+
+def test_the_mask_is_drawn_in_float32_as_half_the_random_bits_suffice():
+    y, cache = dropout(np.ones((3, 4)), 0.4, np.random.default_rng(1))
+    drawn = np.random.default_rng(1).random((3, 4), np.float32)
+    assert np.array_equal(cache.mask, drawn >= 0.4)
+
+
+def test_of_the_numbers_from_zero_to_one_as_many_are_below_the_rate():
+    class Drawn:
+        def random(self, shape, dtype):
+            return np.array([0, 0.25, 0.5, 0.75], dtype)  # every quarter's first
+
+    assert dropout(np.ones(4), 0.5, Drawn())[1].mask.tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_cache_tells_the_rate_where_nothing_is_dropped():
+    assert dropout(np.ones(4), 0.4, None)[1] == DropoutCache(None, 0.4)

@@ -182,3 +182,14 @@ def test_a_cotangent_of_another_shape_is_named():
     _, cache = layer_norm(np.ones((2, 4)), np.ones(4), np.ones(4))
     with pytest.raises(ValueError, match=r"dy: expected shape \(2, 4\), got \(4,\)"):
         layer_norm_backward(np.ones(4), cache)
+
+
+def test_eps_is_a_hundred_thousandth_unless_told_otherwise():
+    x = np.sqrt(1e-5) * np.array([1.0, -1.0])  # its variance is eps
+    y, _ = layer_norm(x, np.ones(2), np.zeros(2))
+    assert np.allclose(y * np.sqrt(2), [1, -1], rtol=1e-12)
+
+
+def test_a_position_without_entries_is_named_by_its_letter():
+    with pytest.raises(ValueError, match=r"x: expected shape \(\.\.\., D\), got \(\)"):
+        layer_norm(np.array(1.0), np.ones(1), np.ones(1))

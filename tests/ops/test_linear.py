@@ -5,6 +5,7 @@ from hypothesis import given
 from witnesses import assert_exact, generators, sizes, symbols
 
 from transformer_core.ops import linear, linear_backward
+from transformer_core.ops.linear import LinearCache
 
 
 @pytest.mark.equation("eq:linear-backward")
@@ -70,3 +71,9 @@ def test_a_cotangent_of_another_shape_is_named():
     _, cache = linear(np.ones((2, 5, 3)), np.ones((3, 4)), np.ones(4))
     with pytest.raises(ValueError, match=r"dy: expected shape \(2, 5, 4\), got \(5, 4"):
         linear_backward(np.ones((5, 4)), cache)
+
+
+def test_a_cache_made_by_hand_is_that_of_a_layer_with_bias(rng):
+    cache = LinearCache(rng.normal(size=(2, 3)), rng.normal(size=(3, 4)))
+    dy = rng.normal(size=(2, 4))
+    assert np.array_equal(linear_backward(dy, cache)[2], dy.sum(axis=0))

@@ -174,3 +174,18 @@ def test_gradients_are_not_modified(rng):
 def test_bad_settings_are_named(rng, settings, message):
     with pytest.raises(ValueError, match=message):
         Adam(draw(rng), **settings)
+
+
+def test_the_defaults_are_those_of_the_paper():
+    one, other = {"a": np.ones(3)}, {"a": np.ones(3)}
+    default, told = Adam(one), Adam(other, 1e-3, 0.9, 0.999, 1e-8)
+    for grad in (np.array([1e-7, 2.0, 0.0]), np.array([3e-8, -1.0, 1.0])):
+        default.step({"a": grad})
+        told.step({"a": grad})
+    assert np.array_equal(one["a"], other["a"])
+
+
+def test_without_averages_a_step_is_the_gradient_over_its_size():
+    parameters = {"a": np.array([1.0, 2.0])}
+    Adam(parameters, 0.5, beta1=0, beta2=0, eps=1.0).step({"a": np.array([3.0, -1.0])})
+    assert np.allclose(parameters["a"], [1 - 0.5 * 3 / 4, 2 + 0.5 / 2])

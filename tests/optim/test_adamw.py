@@ -141,3 +141,18 @@ def test_state_is_that_of_adam(rng):
 def test_bad_settings_are_named(rng, settings, message):
     with pytest.raises(ValueError, match=message):
         AdamW(draw(rng), **settings)
+
+
+def test_the_decay_is_a_hundredth_unless_told_otherwise():
+    parameters = {"weight": np.array([1.0])}
+    AdamW(parameters, learning_rate=0.5).step({"weight": np.array([0.0])})
+    assert np.allclose(parameters["weight"], 1 - 0.5 * 0.01, rtol=1e-12)
+
+
+def test_names_decide_about_the_decay_of_clipped_gradients_too():
+    parameters = {"bias": np.array([1.0]), "weight": np.array([1.0])}
+    grads = {"bias": np.array([0.0]), "weight": np.array([0.0])}
+    grads["other.bias"], parameters["other.bias"] = np.array([9.0]), np.array([0.0])
+    AdamW(parameters, 0.5, weight_decay=0.1).step(grads, max_norm=1.0)
+    assert parameters["bias"] == 1
+    assert np.allclose(parameters["weight"], 0.95, rtol=1e-12)

@@ -97,3 +97,16 @@ def test_a_bad_learning_rate_is_named(learning_rate):
     message = f"learning_rate: expected a positive number, got {learning_rate}"
     with pytest.raises(ValueError, match=message):
         Descent({"a": np.ones(1)}, learning_rate)
+
+
+def test_the_norm_is_taken_by_the_map_that_takes_the_step():
+    optimizer, called = Descent({"a": np.array([1.0])}, 0.5), []
+
+    def recording(function, *parts):
+        called.append(function.__name__)
+        return map(function, *parts)
+
+    optimizer.map = recording
+    optimizer.step({"a": np.array([4.0])}, max_norm=2.0)
+    assert optimizer.parameters["a"] == 0
+    assert called == ["sum_of_squares", "update"]

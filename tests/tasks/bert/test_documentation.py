@@ -16,18 +16,21 @@ def documents():
     return documentation()
 
 
+@pytest.mark.slow
 def test_there_are_millions_of_characters_each_document_once(documents):
     texts = [document.text for document in documents]
     assert 3.5e6 < sum(map(len, texts)) < 7e6
     assert len(set(texts)) == len(texts) > 10_000
 
 
+@pytest.mark.slow
 def test_all_sources_are_there(documents):
     names = {document.name for document in documents}
     assert {"argparse", "bytes", "arange", "standard_normal", "Figure"} <= names
     assert {"add", "tensordot", "set_title", "comparisons"} <= names
 
 
+@pytest.mark.slow
 def test_only_prose_is_left(documents):
     text = "\n".join(document.text for document in documents)
     assert text.count(">>>") < 10  # two docstrings of lib2to3 are about them

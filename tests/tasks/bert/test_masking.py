@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -208,3 +210,10 @@ IDS = np.array([[CLS, 7, 8, SEP]])
 def test_bad_input_is_named(rng, call, message):
     with pytest.raises(ValueError, match=message):
         call(rng)
+
+
+def test_what_is_masked_is_drawn_anew_for_every_step():
+    ids = np.full((4, 40), SPECIALS)  # every token may be drawn
+    masks = [masked for _, _, masked in take(masked_batches(ids, 4, V, seed=0), 9)]
+    for one, other in combinations(masks, 2):
+        assert not np.array_equal(one, other)
