@@ -828,7 +828,7 @@ CATALOGUE = [
         "decoding-reads-padding",
         FORWARD,
         "models/decoder.py",
-        {"layer.step(x, *pairs, source_keep)": "layer.step(x, *pairs, None)"},
+        {"layer.step(x, own, read, source_keep)": "layer.step(x, own, read, None)"},
         "decoding step by step, the padding of the source is read",
     ),
     Mutant(

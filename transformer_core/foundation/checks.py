@@ -13,7 +13,7 @@ def check_array(name: str, array: np.ndarray) -> None:
         )
 
 
-def check_shape(name: str, array: np.ndarray, *shape) -> None:
+def check_shape(name: str, array: np.ndarray, *shape: object) -> None:
     """Raise ``ValueError`` unless ``array`` is a non-empty NumPy array of the given shape.
 
     Parameters
@@ -34,7 +34,7 @@ def check_shape(name: str, array: np.ndarray, *shape) -> None:
         raise ValueError(f"{name}: expected shape ({expected}), got {array.shape}")
 
 
-def check_floats(name: str, array: np.ndarray, *shape) -> None:
+def check_floats(name: str, array: np.ndarray, *shape: object) -> None:
     """Raise ``ValueError`` unless ``array`` has the shape and holds real or complex floats.
 
     Whole numbers would wrap round or be cut off in what is computed of them. Arrays of objects

@@ -20,7 +20,7 @@ def chunks(*groups: dict[str, np.ndarray]) -> tuple[list, ...]:
     *chunks : list of ndarray
         For each group its chunks: views, of the same rows in all groups.
     """
-    cuts = []
+    cuts: list[tuple] = []
     for name, array in groups[0].items():
         if array.size <= CHUNK:
             cuts.append((name, ...))

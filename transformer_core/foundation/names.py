@@ -16,7 +16,7 @@ def join(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 def sizes(arrays: dict[str, np.ndarray], depth: int) -> dict[str, int]:
     """Count the numbers in arrays by the first ``depth`` parts of their dotted names."""
-    counts = {}
+    counts: dict[str, int] = {}
     for name, array in arrays.items():
         part = ".".join(name.split(".")[:depth])
         counts[part] = counts.get(part, 0) + array.size

@@ -28,7 +28,7 @@ class AttentionSpec:
     @classmethod
     def of(cls, value: "AttentionSpec | int | dict") -> "AttentionSpec":
         """Return a spec as it is, one from its settings, or that of a number of heads."""
-        if isinstance(value, cls):
+        if isinstance(value, AttentionSpec):
             return value
         return cls(**value) if isinstance(value, dict) else cls(value)
 
@@ -36,10 +36,11 @@ class AttentionSpec:
         """Return K and K_v in a model of a width D."""
         check_positive_int("width", width)
         check_positive_int("heads", self.heads)
-        widths = {"key_width": self.key_width, "value_width": self.value_width}
-        for name, given in widths.items():
-            if given is None:
-                check_heads(width, self.heads)
-                widths[name] = width // self.heads
-            check_positive_int(name, widths[name])
-        return tuple(widths.values())
+        key_width, value_width = self.key_width, self.value_width
+        if key_width is None or value_width is None:
+            check_heads(width, self.heads)
+        key_width = width // self.heads if key_width is None else key_width
+        value_width = width // self.heads if value_width is None else value_width
+        check_positive_int("key_width", key_width)
+        check_positive_int("value_width", value_width)
+        return key_width, value_width

@@ -1,6 +1,7 @@
 """Embeddings with their parameters."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.layers.layer import Layer
@@ -12,7 +13,7 @@ from transformer_core.ops.embedding import (
     tied_readout,
     tied_readout_backward,
 )
-from transformer_core.ops.linear import LinearCache
+from transformer_core.ops.linear import LinearCache, linear, linear_backward
 
 
 class Embedding(Layer):
@@ -34,7 +35,7 @@ class Embedding(Layer):
         width: int,
         rng: np.random.Generator,
         std: float = 0.02,
-        dtype=np.float32,
+        dtype: DTypeLike = np.float32,
     ):
         check_positive_int("vocabulary", vocabulary)
         check_positive_int("width", width)
@@ -64,7 +65,7 @@ class TiedReadout(Layer):
     b starts at 0.
     """
 
-    def __init__(self, vocabulary: int, dtype=np.float32):
+    def __init__(self, vocabulary: int, dtype: DTypeLike = np.float32):
         check_positive_int("vocabulary", vocabulary)
         self.bias = np.zeros(vocabulary, dtype)
 
@@ -85,18 +86,39 @@ class TiedReadout(Layer):
         return dh, dtable, {"bias": dbias}
 
 
-class OwnReadout(Linear):
-    """z = h W + b, with weights of its own (eq:linear), called as :class:`TiedReadout` is."""
+class OwnReadout(Layer):
+    """z = h W + b, with weights of its own (eq:linear), called as :class:`TiedReadout` is.
+
+    Parameters
+    ----------
+    width, vocabulary : int
+        D and V.
+    rng : numpy.random.Generator
+    dtype : NumPy dtype
+
+    W and b start as those of :class:`Linear`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        vocabulary: int,
+        rng: np.random.Generator,
+        dtype: DTypeLike = np.float32,
+    ):
+        check_positive_int("vocabulary", vocabulary)
+        start = Linear(width, vocabulary, rng, dtype)
+        self.weight, self.bias = start.weight, start.bias
 
     def forward(
         self, h: np.ndarray, table: np.ndarray
     ) -> tuple[np.ndarray, LinearCache]:
         """Map h (..., D) to logits (..., V); the table takes no part."""
-        return super().forward(h)
+        return linear(h, self.weight, self.bias)
 
     def backward(
         self, dlogits: np.ndarray, cache: LinearCache
     ) -> tuple[np.ndarray, None, dict]:
         """Return the gradients of h and of the parameters; the table has none."""
-        dh, grads = super().backward(dlogits, cache)
-        return dh, None, grads
+        dh, dweight, dbias = linear_backward(dlogits, cache)
+        return dh, None, {"weight": dweight, "bias": dbias}

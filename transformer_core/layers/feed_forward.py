@@ -1,8 +1,10 @@
 """The feed-forward layer with its parameters."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
@@ -16,7 +18,7 @@ from transformer_core.ops.gelu import (
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.relu import relu, relu_backward
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, tuple[Callable, Callable]] = {
     "relu": (relu, relu_backward),
     "gelu": (gelu, gelu_backward),
     "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
@@ -47,7 +49,7 @@ class FeedForward(Layer):
         width: int,
         hidden_width: int,
         rng: np.random.Generator,
-        dtype=np.float32,
+        dtype: DTypeLike = np.float32,
         activation: str = "relu",
     ):
         if activation not in ACTIVATIONS:

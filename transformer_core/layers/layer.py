@@ -1,5 +1,7 @@
 """What all layers and models share."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from transformer_core.foundation.names import join
@@ -13,12 +15,15 @@ class Layer:
     ``backward`` before the next step of the optimiser.
     """
 
+    forward: Callable[..., tuple]
+    backward: Callable[..., tuple]
+
     def sublayers(self) -> dict:
         """Return the layers that it is made of, by name: of a list ``layers``, ``layer_0``, ...
 
         One that is there under two names counts under the first.
         """
-        found = {}
+        found: dict = {}
         for name, value in vars(self).items():
             parts = {name: value}
             if isinstance(value, list):

@@ -1,6 +1,7 @@
 """Layer normalisation with its parameters."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.layers.layer import Layer
@@ -25,7 +26,7 @@ class LayerNorm(Layer):
     gamma starts at 1, beta at 0.
     """
 
-    def __init__(self, width: int, dtype=np.float32, eps: float = 1e-5):
+    def __init__(self, width: int, dtype: DTypeLike = np.float32, eps: float = 1e-5):
         check_positive_int("width", width)
         self.gamma = np.ones(width, dtype)
         self.beta = np.zeros(width, dtype)

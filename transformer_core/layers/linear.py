@@ -1,6 +1,7 @@
 """The linear layer with its parameters."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.layers.layer import Layer
@@ -28,7 +29,7 @@ class Linear(Layer):
         width_in: int,
         width_out: int,
         rng: np.random.Generator,
-        dtype=np.float32,
+        dtype: DTypeLike = np.float32,
         bias: bool = True,
     ):
         check_positive_int("width_in", width_in)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import check_rate, check_shape
 from transformer_core.foundation.names import join
@@ -52,7 +53,7 @@ class MultiHeadAttention(Layer):
         width: int,
         attention: AttentionSpec | int,
         rng: np.random.Generator,
-        dtype=np.float32,
+        dtype: DTypeLike = np.float32,
         dropout: float = 0.0,
     ):
         spec = AttentionSpec.of(attention)
@@ -62,6 +63,10 @@ class MultiHeadAttention(Layer):
         key, value = (spec.heads * w for w in spec.head_widths(width))
         self.add_projections(width, key, value, rng, dtype, spec.bias)
         self.output = Linear(value, width, rng, dtype, spec.bias)
+
+    def add_projections(self, width, key, value, rng, dtype, bias):
+        """Add the layers that make queries and keys (H*K wide) and values (H*K_v wide)."""
+        raise TypeError("expected self-attention or cross-attention")
 
     def attend(self, query, key, value, keep, rng):
         """Attend in every head by itself: (B, T, H*K), (B, S, H*K), (B, S, H*K_v) to (B, T, D)."""
@@ -111,8 +116,8 @@ class MultiHeadSelfAttention(MultiHeadAttention):
         ``rng`` draws what is dropped in training; None: evaluation.
         """
         projected, projection_cache = self.query_key_value.forward(x)
-        parts = np.split(projected, self.edges, axis=-1)
-        y, *caches = self.attend(*parts, keep, rng)
+        query, key, value = np.split(projected, self.edges, axis=-1)
+        y, *caches = self.attend(query, key, value, keep, rng)
         return y, SelfAttentionCache(projection_cache, *caches)
 
     def backward(

@@ -1,6 +1,7 @@
 """Positions: a table that is learnt, and a fixed one."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import check_positive_int, check_shape
 from transformer_core.layers.layer import Layer
@@ -33,7 +34,7 @@ class LearnedPositions(Layer):
         width: int,
         rng: np.random.Generator,
         std: float = 0.02,
-        dtype=np.float32,
+        dtype: DTypeLike = np.float32,
     ):
         check_positive_int("length", length)
         check_positive_int("width", width)
@@ -68,7 +69,7 @@ class SinusoidalPositions(Layer):
     dtype : NumPy dtype
     """
 
-    def __init__(self, length: int, width: int, dtype=np.float32):
+    def __init__(self, length: int, width: int, dtype: DTypeLike = np.float32):
         self.table = sinusoidal_positions(length, width, dtype)
 
     def parameters(self) -> dict:

@@ -1,6 +1,6 @@
 """The residual connection around a layer, with its normalisation."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,7 @@ class Residual(Layer):
         Rate at which entries of the branch's output are dropped in training, before the sum.
     """
 
-    def __init__(
-        self, branch: Layer, norm: Layer, placement: str, dropout: float = 0.0
-    ):
+    def __init__(self, branch: Any, norm: Layer, placement: str, dropout: float = 0.0):
         if placement not in ("post", "pre"):
             raise ValueError(f"placement: expected 'post' or 'pre', got {placement!r}")
         check_rate("dropout", dropout)
@@ -41,7 +39,7 @@ class Residual(Layer):
         self.dropout = dropout
 
     def forward(
-        self, x: np.ndarray, *context, rng: np.random.Generator | None = None
+        self, x: np.ndarray, *context: object, rng: np.random.Generator | None = None
     ) -> tuple[np.ndarray, ResidualCache]:
         """Map x (..., D) to y (..., D); ``context`` goes to the branch as it is.
 
@@ -57,7 +55,7 @@ class Residual(Layer):
         y, norm_cache = self.norm.forward(x + dropped)
         return y, ResidualCache(branch_cache, norm_cache, dropout_cache)
 
-    def step(self, x: np.ndarray, *context) -> tuple:
+    def step(self, x: np.ndarray, *context: object) -> tuple:
         """Map one position x (B, 1, D) to y in evaluation, with the branch's ``step``.
 
         Return y and the state that the branch returns.

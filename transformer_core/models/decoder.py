@@ -1,6 +1,6 @@
 """The stack of decoder layers."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Decoder(Layer):
         grads = {}
         if self.final_norm:
             dy, grads["final_norm"] = self.final_norm.backward(dy, cache.final_norm)
-        dsource = 0
+        dsource: Any = 0
         for i in reversed(range(len(self.layers))):
             dy, dsource_i, grads[f"layer_{i}"] = self.layers[i].backward(
                 dy, cache.layers[i]
@@ -89,8 +89,8 @@ class Decoder(Layer):
         with the new position's.
         """
         extended = []
-        for layer, *pairs in zip(self.layers, past, source, strict=True):
-            x, pair = layer.step(x, *pairs, source_keep)
+        for layer, own, read in zip(self.layers, past, source, strict=True):
+            x, pair = layer.step(x, own, read, source_keep)
             extended.append(pair)
         if self.final_norm:
             x, _ = self.final_norm.forward(x)

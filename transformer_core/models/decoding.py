@@ -1,6 +1,6 @@
 """Greedy search and beam search: what a model writes by itself."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,10 +24,10 @@ class Decodes(Protocol):
     vocabulary: int
     longest: int
 
-    def begin(self, *inputs: np.ndarray) -> State:
-        """Return the state before the first token."""
+    def begin(self, *inputs: Any) -> Any:
+        """Return the :class:`State` before the first token."""
 
-    def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+    def step(self, tokens: np.ndarray, state: Any) -> tuple[np.ndarray, Any]:
         """Return the logits (B, V) of what may follow the newest tokens (B,), and the state."""
 
 
@@ -75,7 +75,7 @@ def greedy_search(
     newest = np.full(len(inputs[0]), start)
     going = np.ones(len(newest), bool)
     lengths = np.zeros(len(newest), int)
-    tokens = []
+    tokens: list[np.ndarray] = []
     while going.any() and len(tokens) < longest:
         logits, state = model.step(newest, state)
         newest = np.where(going, logits.argmax(axis=-1), padding)

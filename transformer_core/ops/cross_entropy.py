@@ -25,7 +25,7 @@ def cross_entropy(
     targets: np.ndarray,
     weights: np.ndarray | None = None,
     smoothing: float = 0,
-) -> tuple[np.floating, CrossEntropyCache]:
+) -> tuple[float, CrossEntropyCache]:
     r"""Average the surprise at the right answers (eq:cross-entropy).
 
     .. math::

@@ -13,7 +13,7 @@ class MeanSquaredErrorCache(NamedTuple):
 
 def mean_squared_error(
     prediction: np.ndarray, target: np.ndarray
-) -> tuple[np.floating, MeanSquaredErrorCache]:
+) -> tuple[float, MeanSquaredErrorCache]:
     r"""Average the squared error over every entry (eq:mean-squared-error).
 
     .. math:: \mathcal{L} = \frac{1}{N} \sum_{n=1}^{N} (y_n - t_n)^2

@@ -1,12 +1,13 @@
 """Sinusoidal positions."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import check_positive_int
 
 
 def sinusoidal_positions(
-    length: int, width: int, dtype: type = np.float64
+    length: int, width: int, dtype: DTypeLike = np.float64
 ) -> np.ndarray:
     r"""Tabulate sines and cosines of falling frequency (eq:positions).
 
