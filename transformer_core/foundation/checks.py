@@ -50,6 +50,12 @@ def check_positive_int(name, value):
         )
 
 
+def check_positive(name, value):
+    """Raise ``ValueError`` unless a setting is positive and finite."""
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name}: expected a positive number, got {value}")
+
+
 def check_ids(name, ids, vocabulary):
     """Raise ``ValueError`` unless ``ids`` is a non-empty array of whole numbers below V."""
     check_array(name, ids)
