@@ -939,10 +939,8 @@ CATALOGUE = [
         "data-parallel-limit-of-one-thread",
         AROUND,
         "training/data_parallel.py",
-        {
-            "    OpenBLASController.clear_controlling_thread(force=True)\n    yield\n": "    yield\n"
-        },
-        "a thread that may not give BLAS its threads back is the last one to leave",
+        {"release_control()\n                self.limit = ": "self.limit = "},
+        "BLAS is not held to one thread where another thread has set a limit before",
     ),
     Mutant(
         "data-parallel-mask-taken-for-the-batch",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from contextvars import copy_context
 from inspect import signature
 from threading import Lock
@@ -152,25 +151,24 @@ class OneBlasThread:
     def __enter__(self):
         with self.lock:
             if self.inside == 0:
-                with control_of_blas():
-                    self.limit = self.controller.limit(limits=1, user_api="blas")
+                release_control()
+                self.limit = self.controller.limit(limits=1, user_api="blas")
+                release_control()
             self.inside += 1
 
     def __exit__(self, *error):
         with self.lock:
             self.inside -= 1
             if self.inside == 0:
-                with control_of_blas():
-                    self.limit.restore_original_limits()
+                release_control()
+                self.limit.restore_original_limits()
+                release_control()
 
 
-@contextmanager
-def control_of_blas():
-    """Let this thread set limits: threadpoolctl obeys the first that does, and no other."""
+def release_control():
+    """Let any thread set limits: threadpoolctl obeys the first that does, and no other."""
     from threadpoolctl import OpenBLASController
 
-    OpenBLASController.clear_controlling_thread(force=True)
-    yield
     OpenBLASController.clear_controlling_thread(force=True)
 
 
