@@ -64,7 +64,7 @@ class Adam(Optimizer):
         v += square
         m_scale = self.learning_rate / (1 - self.beta1**self.steps)
         v_root = (1 - self.beta2**self.steps) ** 0.5
-        denominator = np.sqrt(v)  # both sides of the fraction are multiplied by v_root
+        denominator = np.sqrt(v)  # times v_root, as the numerator is
         denominator += v_root * self.eps
         step = m / denominator
         step *= m_scale * v_root
