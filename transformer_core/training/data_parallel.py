@@ -42,7 +42,9 @@ class DataParallel:
     same every time.
     """
 
-    def __init__(self, loss_and_gradients: Callable, weight: Callable, threads=2):
+    def __init__(
+        self, loss_and_gradients: Callable, weight: Callable, threads: int = 2
+    ):
         check_positive_int("threads", threads)
         self.loss_and_gradients, self.weight = loss_and_gradients, weight
         self.threads = threads
