@@ -50,8 +50,9 @@ parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it instal
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
 	$(RECORDED) $(BIN)/python -m pytest tests/parity $(PARITY_OPTIONS)
 
-bench: $(READY)  ## Measure a training step side by side with PyTorch, which it installs
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
+bench: $(READY)  ## Measure a training step side by side with JAX and PyTorch, which it installs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement benchmarks/requirements.txt --requirement tests/parity/requirements.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 
 lint: $(READY)  ## Check the style of the code, notebooks included, and the types of the package

@@ -1,4 +1,4 @@
-"""Print times and memory of a training step, side by side with PyTorch: ``make bench``."""
+"""Print times and memory of a training step, side by side with others: ``make bench``."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from statistics import median
 
+from benchmarks.contenders import CONTENDERS
 from benchmarks.race import ROOT, step_times
 from benchmarks.work import MASKED
 
@@ -34,6 +35,7 @@ def main():
         about = measured("machine", environment=environment)
         kernels = about.pop("kernels")
         print(f"\n{about['machine']} with its kernels for {kernels}")
+        print("(JAX and PyTorch multiply with kernels of their own)")
         results = about | measure(environment)
         print_table(results, releases.get(kernels))
         if options.release:
@@ -74,11 +76,14 @@ def print_table(results, release):
     columns = "  last release  now / then" if release else ""
     for batch, times in results["seconds"].items():
         before = release["seconds"][batch] if release else {}
-        print(f"\n{f'B = {batch}':37}    ms  ours / it{columns}")
+        print(f"\n{f'B = {batch}':57}    ms  ours / it{columns}")
         for name, seconds in times.items():
-            print(f"{name:37}{1e3 * seconds:6.1f}", end="")
+            print(f"{name:36}{CONTENDERS[name].how:21}{1e3 * seconds:6.1f}", end="")
             print_ratio(ours_to(times, name), ours_to(before, name))
-    print(f"\n{'':54}{columns}")
+    for name, contender in CONTENDERS.items():
+        if contender.missing():
+            print(f"{name:36}left out: needs {contender.missing()}")
+    print(f"\n{'':74}{columns}")
     for text, of in (
         ("peak memory / what has to be held", memory_ratio),
         (
@@ -86,7 +91,7 @@ def print_table(results, release):
             lambda r: r["import"]["this package"],
         ),
     ):
-        print(f"{text:43}", end="")
+        print(f"{text:63}", end="")
         print_ratio(of(results), of(release) if release else None)
     held = results["memory"]["needed"]
     parts = ", ".join(f"{what} {size / 1e6:.0f}" for what, size in held.items())

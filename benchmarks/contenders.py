@@ -1,6 +1,13 @@
 """The contenders: each is built for a batch size and a number of threads, and then steps."""
 
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from itertools import cycle
+from shutil import which
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +37,14 @@ def mini_bert():
     parameters = model.parameters()
     assert sum(array.size for array in parameters.values()) == PARAMETERS
     return model, Adam(parameters, LEARNING_RATE)
+
+
+def read_out(batch):
+    """Draw the batches with the targets and positions of the masked tokens alone, as (M,)."""
+    return [
+        (ids, targets[masked], np.flatnonzero(masked))
+        for ids, targets, masked in draw_batches(batch)
+    ]
 
 
 def masked_tokens(ids, targets, masked):
@@ -117,8 +132,106 @@ def matrix_products(batch, threads):
     return step
 
 
-def pytorch(batch, threads, **adam):
-    """Step in PyTorch, eager, with its own fast modules."""
+def jax_compiled(batch, threads):
+    """Step in JAX: forward, gradient, clipping and Adam compiled into one, the buffers donated.
+
+    Compiled once for each number of masked tokens, so that no padding is multiplied.
+    """
+    os.environ["NPROC"] = str(threads)  # read when the library starts its threads
+    import jax
+    import jax.numpy as jnp
+
+    def normal(key, *shape):
+        return 0.02 * jax.random.normal(key, shape)
+
+    def norm():
+        return {"gamma": jnp.ones(WIDTH), "beta": jnp.zeros(WIDTH)}
+
+    def initial(key):
+        keys = iter(jax.random.split(key, 3 + 4 * LAYERS))
+        return {
+            "tokens": normal(next(keys), VOCABULARY, WIDTH),
+            "positions": normal(next(keys), LENGTH, WIDTH),
+            "layers": [
+                {
+                    "query_key_value": normal(next(keys), WIDTH, 3 * WIDTH),
+                    "output": normal(next(keys), WIDTH, WIDTH),
+                    "norm": norm(),
+                    "hidden": normal(next(keys), WIDTH, HIDDEN),
+                    "hidden_bias": jnp.zeros(HIDDEN),
+                    "out": normal(next(keys), HIDDEN, WIDTH),
+                    "out_bias": jnp.zeros(WIDTH),
+                    "last_norm": norm(),
+                }
+                for _ in range(LAYERS)
+            ],
+            "norm": norm(),
+            "readout": normal(next(keys), WIDTH, VOCABULARY),
+            "readout_bias": jnp.zeros(VOCABULARY),
+        }
+
+    def layer_norm(x, gamma, beta):
+        centered = x - x.mean(-1, keepdims=True)
+        variance = (centered * centered).mean(-1, keepdims=True)
+        return gamma * centered * jax.lax.rsqrt(variance + 1e-5) + beta
+
+    def layer(x, p):
+        heads = (x @ p["query_key_value"]).reshape(batch, LENGTH, 3, HEADS, -1)
+        query, key, value = heads.transpose(2, 0, 3, 1, 4)
+        scores = query @ key.swapaxes(-1, -2) / (WIDTH // HEADS) ** 0.5
+        context = jax.nn.softmax(scores) @ value
+        context = context.swapaxes(1, 2).reshape(batch, LENGTH, WIDTH)
+        x = layer_norm(x + context @ p["output"], **p["norm"])
+        hidden = jax.nn.relu(x @ p["hidden"] + p["hidden_bias"])
+        return layer_norm(x + hidden @ p["out"] + p["out_bias"], **p["last_norm"])
+
+    def loss(p, ids, targets, masked):
+        x = p["tokens"][ids] + p["positions"]
+        for parameters in p["layers"]:
+            x = layer(x, parameters)
+        h = layer_norm(x, **p["norm"]).reshape(-1, WIDTH)[masked]
+        logits = h @ p["readout"] + p["readout_bias"]
+        at_target = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+        return (jax.nn.logsumexp(logits, axis=-1) - at_target).mean()
+
+    @partial(jax.jit, donate_argnums=0)
+    def update(state, ids, targets, masked):
+        parameters, m, v, t = state
+        value, grads = jax.value_and_grad(loss)(parameters, ids, targets, masked)
+        square = sum(jnp.vdot(g, g) for g in jax.tree.leaves(grads))
+        factor = MAX_NORM / jnp.maximum(jnp.sqrt(square), MAX_NORM)
+        t = t + 1
+
+        def adam(p, g, m, v):
+            m = 0.9 * m + 0.1 * factor * g
+            v = 0.999 * v + 0.001 * (factor * g) ** 2
+            m_hat, v_hat = m / (1 - 0.9**t), v / (1 - 0.999**t)
+            return p - LEARNING_RATE * m_hat / (jnp.sqrt(v_hat) + 1e-8), m, v
+
+        updated = jax.tree.map(adam, parameters, grads, m, v)
+        parameters, m, v = jax.tree.transpose(
+            jax.tree.structure(parameters), jax.tree.structure((0, 0, 0)), updated
+        )
+        return (parameters, m, v, t), value
+
+    parameters = initial(jax.random.key(0))
+    assert sum(p.size for p in jax.tree.leaves(parameters)) == PARAMETERS
+    moments = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
+    state = (parameters, *moments, jnp.zeros(()))
+    batches = cycle(
+        [tuple(a.astype(np.int32) for a in arrays) for arrays in read_out(batch)]
+    )
+
+    def step():
+        nonlocal state
+        state, value = jax.block_until_ready(update(state, *next(batches)))
+        return float(value)
+
+    return step
+
+
+def pytorch(batch, threads, compiled=False, **adam):
+    """Step in PyTorch with its own fast modules, eager or compiled."""
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -151,21 +264,21 @@ def pytorch(batch, threads, **adam):
             self.norm = nn.LayerNorm(WIDTH)
             self.readout = nn.Linear(WIDTH, VOCABULARY)
 
-        def forward(self, ids, masked):
+        def forward(self, ids, targets, masked):
             h = self.norm(self.layers(self.tokens(ids) + self.positions))
-            return self.readout(h[masked])
+            return F.cross_entropy(self.readout(h.view(-1, WIDTH)[masked]), targets)
 
     model = MiniBert()
     assert sum(p.numel() for p in model.parameters()) == PARAMETERS
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, **adam)
+    loss = torch.compile(model, dynamic=False) if compiled else model
     batches = cycle(
-        [tuple(map(torch.from_numpy, arrays)) for arrays in draw_batches(batch)]
+        [tuple(map(torch.from_numpy, arrays)) for arrays in read_out(batch)]
     )
 
     def step():
-        ids, targets, masked = next(batches)
         optimizer.zero_grad()
-        F.cross_entropy(model(ids, masked), targets[masked]).backward()
+        loss(*next(batches)).backward()
         nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
         optimizer.step()
 
@@ -177,10 +290,39 @@ def pytorch_fused(batch, threads):
     return pytorch(batch, threads, fused=True)
 
 
+def pytorch_compiled(batch, threads):
+    """Step in PyTorch, compiled once for each number of masked tokens, with the fused optimiser."""
+    return pytorch(batch, threads, compiled=True, fused=True)
+
+
+def compiler():
+    """Return the path of the C++ compiler that ``torch.compile`` calls; None: there is none."""
+    return which(
+        os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    )
+
+
+class Contender(NamedTuple):
+    build: Callable
+    how: str
+    package: str | None = None  # that has to be installed
+    compiles: bool = False
+
+    def missing(self):
+        """Return what the contender cannot do without and this machine has not, or None."""
+        if self.package and find_spec(self.package) is None:
+            return self.package
+        return "a C++ compiler" if self.compiles and compiler() is None else None
+
+
 CONTENDERS = {
-    "this package": data_parallel,
-    "this package, whole batch at once": whole_batch,
-    "PyTorch, fused Adam": pytorch_fused,
-    "PyTorch, default Adam": pytorch,
-    "matrix products alone": matrix_products,
+    "this package": Contender(data_parallel, "eager, two shards"),
+    "this package, whole batch at once": Contender(whole_batch, "eager, one shard"),
+    "JAX": Contender(jax_compiled, "compiled, one shard", "jax"),
+    "PyTorch, compiled": Contender(
+        pytorch_compiled, "compiled, one shard", "torch", compiles=True
+    ),
+    "PyTorch, fused Adam": Contender(pytorch_fused, "eager, one shard", "torch"),
+    "PyTorch, default Adam": Contender(pytorch, "eager, one shard", "torch"),
+    "matrix products alone": Contender(matrix_products, "the floor, one shard"),
 }

@@ -12,7 +12,7 @@ def main():
     """Print the kernels that multiply NumPy's matrices, and a description of all the rest."""
     library = blas()
     versions = [f"Python {platform.python_version()}"]
-    for package in ("numpy", "torch"):
+    for package in ("numpy", "jax", "torch"):
         try:
             versions.append(f"{package} {version(package)}")
         except PackageNotFoundError:

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +14,7 @@ PAUSE = 0.1  # seconds: longer than idle threads of a library wait before they s
 QUIET = 0.1  # cores
 
 
-class Contender:
+class Runner:
     """A contender in a process of its own, which steps when it is told to."""
 
     def __init__(self, name, batch, threads, environment):
@@ -56,7 +55,7 @@ def race(contenders, steps, patience=100):
 
     Parameters
     ----------
-    contenders : dict of str to Contender
+    contenders : dict of str to Runner
     steps : int
         How many to time of each, at least.
     patience : int
@@ -81,12 +80,11 @@ def race(contenders, steps, patience=100):
 
 
 def step_times(batch, environment, threads, steps):
-    """Race all contenders at a batch size; without PyTorch, where it is missing."""
-    missing = find_spec("torch") is None
+    """Race all contenders at a batch size, without those that this machine lacks something for."""
     contenders = {
-        name: Contender(name, batch, threads, environment)
-        for name in CONTENDERS
-        if not (missing and "PyTorch" in name)
+        name: Runner(name, batch, threads, environment)
+        for name, contender in CONTENDERS.items()
+        if not contender.missing()
     }
     try:
         return race(contenders, steps)

@@ -15,7 +15,7 @@ WARM, TIMED = 1, 5  # steps a line
 
 
 def main(name, batch, threads):
-    step = CONTENDERS[name](int(batch), int(threads))
+    step = CONTENDERS[name].build(int(batch), int(threads))
     print("ready", flush=True)
     for _ in sys.stdin:
         for _ in range(WARM):

@@ -877,7 +877,7 @@ CATALOGUE = [
         "optim/adam.py",
         {
             "self.learning_rate / (1 - self.beta1**self.steps)": "self.learning_rate",
-            "1 / (1 - self.beta2**self.steps)": "1",
+            "(1 - self.beta2**self.steps) ** 0.5": "1.0",
         },
         "the moving averages start at 0 and are taken as they are",
     ),
@@ -896,7 +896,10 @@ CATALOGUE = [
         "adam-eps-inside-the-root",
         AROUND,
         "optim/adam.py",
-        {"(np.sqrt(v_scale * v) + self.eps)": "np.sqrt(v_scale * v + self.eps)"},
+        {
+            "np.sqrt(v)": "np.sqrt(v + v_root**2 * self.eps)",
+            "        denominator += v_root * self.eps\n": "",
+        },
         "epsilon, in the units of the gradient, is added to its square",
     ),
     Mutant(
@@ -988,11 +991,37 @@ CATALOGUE = [
         AROUND,
         "optim/clipping.py",
         {
-            "total if total < math.inf else float(np.square(block, dtype=np.float64).sum())": (
-                "total"
-            )
+            "np.square(block, dtype=np.float64).sum()": "np.vdot(block, block)",
         },
         "squares of large float32 numbers are infinite",
+    ),
+    Mutant(
+        "clipping-whole-numbers-wrap",
+        AROUND,
+        "optim/clipping.py",
+        {'block.dtype.kind == "f" and ': ""},
+        "squares of small whole numbers wrap around",
+    ),
+    Mutant(
+        "step-takes-what-is-not-a-number",
+        AROUND,
+        "optim/clipping.py",
+        {"if not math.isfinite(norm):": "if norm == math.inf:"},
+        "a gradient that is not a number makes every parameter one that is not",
+    ),
+    Mutant(
+        "step-kills-the-second-moment",
+        AROUND,
+        "optim/optimizer.py",
+        {"        self.check_squares(factor * norm)\n": ""},
+        "a square overflows, and Adam never moves the parameter again",
+    ),
+    Mutant(
+        "step-updates-arrays-of-the-past",
+        AROUND,
+        "optim/optimizer.py",
+        {"if now.get(n) is not self.parameters.get(n)]": "if n not in now]"},
+        "the optimiser goes on with arrays that the layer has replaced",
     ),
     Mutant(
         "chunks-remainder-lost",
@@ -1028,9 +1057,48 @@ CATALOGUE = [
         AROUND,
         "training/data_parallel.py",
         {
-            "rng.integers(2**63, size=len(shards))": "[rng.integers(2**63)] * len(shards)"
+            "rng.integers(2**63, size=len(weighed))": "[rng.integers(2**63)] * len(weighed)"
         },
         "the shards draw their dropout masks from one generator, in no fixed order",
+    ),
+    Mutant(
+        "accumulation-empty-part-unchecked",
+        AROUND,
+        "training/accumulation.py",
+        {"grads, first)": "grads, means or grads)"},
+        "a first part that counts nothing may have gradients of other parameters",
+    ),
+    Mutant(
+        "data-parallel-limit-left-behind",
+        AROUND,
+        "training/data_parallel.py",
+        {
+            "self.inside -= 1\n            if self.inside == 0:": (
+                "self.inside -= 1\n            if True:"
+            )
+        },
+        "the first of two overlapping maps to end gives BLAS its threads back",
+    ),
+    Mutant(
+        "data-parallel-limit-of-one-thread",
+        AROUND,
+        "training/data_parallel.py",
+        {"release_control()\n                self.limit = ": "self.limit = "},
+        "BLAS is not held to one thread where another thread has set a limit before",
+    ),
+    Mutant(
+        "data-parallel-mask-taken-for-the-batch",
+        AROUND,
+        "training/data_parallel.py",
+        {'if name == "keep" or name.endswith("_keep"):': 'if name == "mask":'},
+        "with as many sequences as positions, a causal mask is cut like the batch",
+    ),
+    Mutant(
+        "data-parallel-shard-without-a-weight",
+        AROUND,
+        "training/data_parallel.py",
+        {"if weight != 0]": "if weight > 0]"},
+        "a shard whose weight is not a number is left out",
     ),
     Mutant(
         "masking-a-tenth-of-the-rest",
@@ -1228,14 +1296,17 @@ CATALOGUE = [
         "adam-betas-swapped",
         AROUND,
         "optim/adam.py",
-        {"beta1=0.9, beta2=0.999": "beta1=0.999, beta2=0.9"},
+        {
+            "beta1: float = 0.9,": "beta1: float = 0.999,",
+            "beta2: float = 0.999,": "beta2: float = 0.9,",
+        },
         "the gradient is averaged over a thousand steps, its square over ten",
     ),
     Mutant(
         "adam-eps-default",
         AROUND,
         "optim/adam.py",
-        {"eps=1e-8": "eps=1e-6"},
+        {"eps: float = 1e-8": "eps: float = 1e-6"},
         "BERT's epsilon stands in for Adam's",
     ),
     Mutant(
@@ -1249,7 +1320,7 @@ CATALOGUE = [
         "adamw-decay-default",
         AROUND,
         "optim/adamw.py",
-        {"weight_decay=0.01": "weight_decay=0.1"},
+        {"weight_decay: float = 0.01": "weight_decay: float = 0.1"},
         "the default decay is ten times too strong",
     ),
     Mutant(

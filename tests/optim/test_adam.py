@@ -37,16 +37,20 @@ def test_fifty_steps_follow_the_formula(rng):
 
 @pytest.mark.equation("eq:adam")
 def test_bias_correction_is_exact_for_a_constant_gradient(symbolic):
-    g, eta, eps = sympy.symbols("g eta epsilon", positive=True)
-    beta1, beta2 = sympy.Rational(9, 10), sympy.Rational(999, 1000)
-    theta = np.array([sympy.Integer(0)], dtype=object)
-    optimizer = Adam({"theta": theta}, eta, beta1, beta2, eps)
+    g, eta, eps, beta2 = sympy.symbols("g eta epsilon beta2", positive=True)
+    beta1 = sympy.Rational(9, 10)
+    theta, m, v = (np.array([sympy.Integer(0)], dtype=object) for _ in range(3))
+    optimizer = Adam({"theta": np.zeros(1)})
+    optimizer.learning_rate, optimizer.eps = eta, eps
+    optimizer.beta1, optimizer.beta2 = beta1, beta2
     for t in range(1, 7):
-        optimizer.step({"theta": np.array([g], dtype=object)})
-        m_hat = optimizer.state()["first_moment.theta"][0] / (1 - beta1**t)
-        v_hat = optimizer.state()["second_moment.theta"][0] / (1 - beta2**t)
-        assert sympy.expand(m_hat - g) == sympy.expand(v_hat - g**2) == 0
-        assert sympy.simplify(theta[0] + t * eta * g / (g + eps)) == 0
+        optimizer.steps = t
+        optimizer.update("theta", theta, np.array([g], dtype=object), m, v)
+        m_hat, v_hat = m[0] / (1 - beta1**t), v[0] / (1 - beta2**t)
+        assert sympy.expand(m_hat - g) == sympy.simplify(v_hat - g**2) == 0
+        exact = sympy.nsimplify(theta[0], rational=True)  # roots for powers of 0.5
+        exact = exact.subs(beta2, sympy.Rational(999, 1000))
+        assert sympy.simplify(exact + t * eta * g / (g + eps)) == 0
 
 
 def test_the_first_step_has_the_size_of_the_learning_rate(rng):
@@ -161,6 +165,18 @@ def test_gradients_are_not_modified(rng):
     assert all(np.array_equal(grads[name], copies[name]) for name in grads)
 
 
+def test_an_eps_that_vanishes_in_the_dtype_is_named():
+    """0 / (0 + eps) of a zero gradient would not be a number."""
+    theta = np.ones(2, np.float16)
+    message = (
+        "eps: expected a number that is not 0 in float16, the dtype of w, got 1e-08"
+    )
+    with pytest.raises(ValueError, match=message):
+        Adam({"w": theta})
+    Adam({"w": theta}, eps=1e-4).step({"w": np.zeros(2, np.float16)})
+    assert (theta == 1).all()
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [
@@ -168,6 +184,7 @@ def test_gradients_are_not_modified(rng):
         ({"beta2": -0.1}, r"beta2: expected a number in \[0, 1\), got -0.1"),
         ({"beta2": np.nan}, "beta2: expected .* got nan"),
         ({"eps": 0}, "eps: expected a positive number, got 0"),
+        ({"eps": np.inf}, "eps: expected a positive number, got inf"),
         ({"learning_rate": 0}, "learning_rate: expected a positive number, got 0"),
     ],
 )

@@ -81,6 +81,18 @@ def test_a_norm_that_is_not_finite_is_named(rng, bad):
         clip_by_global_norm(grads, 1.0)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_squares_of_whole_numbers_do_not_wrap(dtype):
+    _, norm = clip_by_global_norm({"a": np.full(3, 120, dtype)}, 1.0)
+    assert math.isclose(norm, 120 * math.sqrt(3), rel_tol=1e-15)
+
+
+def test_squares_beyond_float64_are_named():
+    message = "grads: expected a finite norm, got inf from a$"
+    with pytest.raises(ValueError, match=message):
+        clip_by_global_norm({"a": np.full(4, 1e200)}, 1.0)
+
+
 @pytest.mark.parametrize("max_norm", [0, -1.0, math.inf, math.nan])
 def test_a_bad_max_norm_is_named(rng, max_norm):
     message = f"max_norm: expected a positive number, got {max_norm}"

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from transformer_core.foundation.chunks import CHUNK
-from transformer_core.optim import Adam, clip_by_global_norm
+from transformer_core.layers import Linear
+from transformer_core.optim import SGD, Adam, AdamW, clip_by_global_norm
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -92,7 +93,85 @@ def test_gradients_that_do_not_fit_update_nothing(grads, message):
     assert optimizer.steps == 0
 
 
-@pytest.mark.parametrize("learning_rate", [0, -1e-3, float("nan")])
+def refused(optimizer, grads, message, max_norm=None):
+    """Check that a step is refused, and that it changed nothing."""
+    arrays = optimizer.parameters | optimizer.state()
+    before = {name: array.copy() for name, array in arrays.items()}
+    with pytest.raises(ValueError, match=message):
+        optimizer.step(grads, max_norm)
+    assert optimizer.steps == 0
+    assert all(np.array_equal(array, before[n]) for n, array in arrays.items())
+
+
+@pytest.mark.parametrize("make", [SGD, Adam, AdamW])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_gradients_that_are_not_finite_update_nothing(make, wrong):
+    optimizer = make({"a": np.ones(2), "b": np.ones(3)}, 0.1)
+    grads = {"a": np.ones(2), "b": np.array([1, wrong, 1])}
+    refused(optimizer, grads, "grads: expected a finite norm, got (nan|inf) from b$")
+
+
+@pytest.mark.parametrize("large", [2e19, 1e38])
+def test_squares_that_overflow_in_the_dtype_update_nothing(large):
+    """Adam's second moment would be infinite, and the parameter would never move again."""
+    optimizer = Adam({"a": np.ones(2), "b": np.ones(2, np.float32)})
+    grads = {"a": np.ones(2), "b": np.array([1, large], np.float32)}
+    refused(
+        optimizer,
+        grads,
+        r"grads: expected a norm of at most 1.84e\+19, whose square is finite in float32",
+    )
+    refused(optimizer, grads, "expected a norm of at most", max_norm=1e25)
+    optimizer.step(grads, max_norm=1.0)
+    optimizer.step({"a": np.ones(2), "b": np.ones(2, np.float32)})
+    assert (optimizer.parameters["b"] < 1).all()
+
+
+def test_the_largest_gradient_that_is_taken_leaves_finite_averages():
+    optimizer = Adam({"a": np.ones(1, np.float32)})
+    optimizer.step({"a": np.full(1, 1.8e19, np.float32)})
+    assert all(np.isfinite(array).all() for array in optimizer.state().values())
+    assert np.isclose(optimizer.parameters["a"], 0.999)
+
+
+@pytest.mark.parametrize("learning_rate", [0, -1, np.inf, np.nan])
+def test_a_bad_learning_rate_between_steps_updates_nothing(learning_rate):
+    optimizer = Adam({"a": np.ones(2)})
+    optimizer.learning_rate = learning_rate
+    message = f"learning_rate: expected a positive number, got {learning_rate}"
+    refused(optimizer, {"a": np.ones(2)}, message)
+
+
+@pytest.mark.parametrize("what", ["a", "first_moment.b"])
+def test_an_array_that_cannot_be_written_to_updates_nothing(what):
+    optimizer = Adam({"a": np.ones(2), "b": np.ones(3)})
+    (optimizer.parameters | optimizer.state())[what].flags.writeable = False
+    message = f"parameters: expected arrays that may be written to, got {what}$"
+    refused(optimizer, {"a": np.ones(2), "b": np.ones(3)}, message)
+
+
+def test_an_optimiser_of_arrays_that_the_layer_has_given_up_updates_nothing(rng):
+    layer = Linear(2, 3, rng)
+    optimizer = SGD(layer.parameters, 0.1)
+    grads = {name: np.ones_like(a) for name, a in layer.parameters().items()}
+    layer.weight = layer.weight.copy()
+    message = "the arrays that the optimiser was made for, got others: weight$"
+    refused(optimizer, grads, message)
+    layer.weight, layer.bias = optimizer.parameters["weight"], None
+    refused(optimizer, grads, "got others: bias$")
+    layer.bias = optimizer.parameters["bias"]
+    optimizer.step(grads)
+    assert np.allclose(layer.bias, -0.1)
+
+
+@pytest.mark.parametrize("dtype", [int, complex])
+def test_parameters_that_are_not_floating_point_are_named(dtype):
+    message = "a: expected floating-point numbers, got "
+    with pytest.raises(ValueError, match=message):
+        Descent({"a": np.ones(1, dtype)}, 0.1)
+
+
+@pytest.mark.parametrize("learning_rate", [0, -1e-3, float("nan"), float("inf")])
 def test_a_bad_learning_rate_is_named(learning_rate):
     message = f"learning_rate: expected a positive number, got {learning_rate}"
     with pytest.raises(ValueError, match=message):

@@ -19,10 +19,11 @@ def draw(rng, dtype=np.float64):
 def path(gradients, **settings):
     """The steps that one parameter takes, from 0, with the learning rate 1."""
     theta = np.array([sympy.Integer(0)], dtype=object)
-    optimizer = SGD({"theta": theta}, 1, **settings)
+    optimizer = SGD({"theta": np.zeros(1)}, 1, **settings)
+    velocity = [theta.copy()] if optimizer.averages else []
     positions = [theta[0]]
     for g in gradients:
-        optimizer.step({"theta": np.array([g], dtype=object)})
+        optimizer.update("theta", theta, np.array([g], dtype=object), *velocity)
         positions.append(theta[0])
     return [b - a for a, b in zip(positions, positions[1:], strict=False)]
 

@@ -135,6 +135,20 @@ def test_a_bad_weight_is_named(weight):
         combine([good, (weight, 1.0, {"w": np.ones(1)})])
 
 
+@pytest.mark.parametrize("weight", [1e308, 2**1023])
+def test_weights_whose_sum_is_infinite_are_named(weight):
+    with pytest.raises(ValueError, match="weight of part 1: expected .* finite"):
+        combine([(weight, 1.0, {"w": np.ones(1)})] * 2)
+
+
+@pytest.mark.parametrize("grads", [{"v": np.ones(2)}, {"w": np.ones(3)}, {}])
+@pytest.mark.parametrize("weights", [(0, 1), (1, 0)])
+def test_a_part_that_counts_nothing_has_to_fit_too(grads, weights):
+    parts = [(weights[0], 1.0, {"w": np.ones(2)}), (weights[1], 1.0, grads)]
+    with pytest.raises(ValueError, match="grads of part 1: "):
+        combine(parts)
+
+
 @pytest.mark.parametrize("parts", [[], [(0, 0.0, {"w": np.zeros(1)})] * 2])
 def test_nothing_counted_is_named(parts):
     with pytest.raises(ValueError, match="parts: expected at least one counted token"):

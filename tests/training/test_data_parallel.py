@@ -1,4 +1,5 @@
-from threading import get_ident
+from threading import Barrier, Event, Thread, get_ident
+from time import sleep
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from witnesses import generators, randomise
 
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
+from transformer_core.ops import causal_keep
 from transformer_core.optim import Adam, AdamW
 from transformer_core.training import DataParallel
+from transformer_core.training.data_parallel import ONE_BLAS_THREAD
 
 B, T, V = 5, 4, 11
 LONG = 60_000  # entries: more than one block
@@ -82,6 +85,22 @@ def test_every_array_is_cut_and_none_is_passed_on(rng):
     for others in ((keep, segments), (None, segments)):
         whole = model.loss_and_gradients(*batch, *others)
         assert_same(parallel(*batch, *others), whole, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("batch", [2, 3, 5])
+def test_a_mask_of_all_sequences_goes_whole_to_every_shard(rng, batch):
+    """With as many sequences as positions, too."""
+    model = randomise(Bert(V, batch, 1, 6, 2, 7, rng=rng, dtype=np.float64), rng)
+    ids, targets = (rng.integers(V, size=(batch, batch)) for _ in range(2))
+    inputs = ids, targets, np.ones((batch, batch), bool)
+    keep = causal_keep(batch)
+    parallel = DataParallel(model.loss_and_gradients, counted, batch)
+    whole = model.loss_and_gradients(*inputs, keep)
+    tolerance = {"rtol": 1e-10, "atol": 1e-13}
+    assert_same(parallel(*inputs, keep[np.newaxis, np.newaxis]), whole, **tolerance)
+    message = r"keep: expected shape \(B or 1, H or 1, T or 1, S\), got"
+    with pytest.raises(ValueError, match=message):
+        parallel(*inputs, keep)
 
 
 def test_shards_are_of_equal_length_and_in_order():
@@ -164,32 +183,74 @@ def test_map_is_spread_over_threads_and_keeps_the_order():
         11 * i for i in range(8)
     ]
     assert parallel.map(str, []) == []
-    threads = parallel.map(lambda _: get_ident(), range(8))
-    assert threads[0] == threads[3] == get_ident()
-    assert get_ident() not in (threads[1], threads[2])
+    together = Barrier(3, timeout=60)
+    threads = parallel.map(lambda _: (together.wait(), get_ident())[1], range(3))
+    assert get_ident() in threads and len(set(threads)) == 3
+
+
+def test_a_map_inside_a_map_comes_to_its_end():
+    parallel = DataParallel(None, None, 2)
+    inner = parallel.map(
+        lambda i: parallel.map(lambda j: 10 * i + j, range(3)), range(4)
+    )
+    assert inner == [[10 * i + j for j in range(3)] for i in range(4)]
+
+
+def blas_threads(_=None):
+    return {
+        library["num_threads"]
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    }
 
 
 def test_blas_is_held_to_one_thread_meanwhile():
-    def blas(_=None):
-        return {
-            library["num_threads"]
-            for library in threadpool_info()
-            if library["user_api"] == "blas"
-        }
-
     parallel = DataParallel(None, None, 2)
     with threadpool_limits(2, "blas"):
-        before = blas()
-        assert all(inside <= {1} for inside in parallel.map(blas, range(4)))
-        assert blas() == before
+        before = blas_threads()
+        inside = parallel.map(blas_threads, range(4))
+        assert all(count <= {1} for count in inside)
+        assert blas_threads() == before
+
+
+def test_blas_gets_its_threads_back_when_the_last_of_several_maps_ends():
+    left, right = Event(), Event()
+
+    one, other = DataParallel(None, None, 2), DataParallel(None, None, 2)
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        first, second = (
+            Thread(target=parallel.map, args=(lambda event: event.wait(60), [event]))
+            for parallel, event in ((one, left), (other, right))
+        )
+        first.start()
+        second.start()
+        while ONE_BLAS_THREAD.inside < 2:
+            sleep(0.001)
+        left.set()
+        first.join()
+        held = blas_threads()
+        right.set()
+        second.join()
+        assert held <= {1} and blas_threads() == before
+        with pytest.raises(ZeroDivisionError):
+            one.map(lambda x: 1 / x, [0, 0, 0])
+        assert blas_threads() == before and ONE_BLAS_THREAD.inside == 0
 
 
 def test_what_numpy_says_about_overflow_holds_in_every_thread():
     parallel = DataParallel(None, None, 2)
+    together = Barrier(2, timeout=60)
+
+    def exp(x):
+        together.wait()  # one item in each thread
+        return np.exp(x)
+
     with np.errstate(over="ignore"):
-        parallel.map(np.exp, np.full(4, 1e4))
-    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
-        parallel.map(np.exp, np.array([0, 1e4]))
+        assert parallel.map(exp, np.full(2, 1e4)) == [np.inf, np.inf]
+    for wrong in ([0, 1e4], [1e4, 0]):
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+            parallel.map(exp, np.array(wrong))
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
@@ -211,19 +272,36 @@ def test_an_error_in_any_shard_is_raised(rng, wrong):
     [
         (
             (np.ones(3), np.ones((2, 3))),
-            r"batch: expected arrays of one length, got \(3,\), \(2, 3\)",
+            "array 1: expected 3 sequences, or 1 for all, got 2",
         ),
-        ((), "batch: expected arrays of one length, got none"),
-        ((None,), "batch: expected arrays of one length, got none"),
-        ((np.ones(3), [1, 2, 3]), "array 1 of the batch: expected a NumPy array"),
-        ((np.ones((0, 3)),), "array 0 of the batch: expected at least one element"),
-        ((np.array(3.0),), r"batch: expected arrays of one length, got \(\)"),
+        ((), "batch: expected at least one array, got none"),
+        ((None,), "batch: expected at least one array, got none"),
+        ((np.ones(3), [1, 2, 3]), "array 1: expected a NumPy array"),
+        ((np.ones((0, 3)),), "array 0: expected at least one element"),
+        ((np.array(3.0),), r"array 0: expected shape \(B\), got \(\)"),
+        (
+            (np.ones(1), np.ones(2)),
+            "array 1: expected 1 sequences, or 1 for all, got 2",
+        ),
     ],
 )
 def test_a_bad_batch_is_named(batch, message):
     parallel = DataParallel(lambda *_: (0.0, {}), lambda *_: 1)
     with pytest.raises(ValueError, match=message):
         parallel(*batch)
+
+
+def test_arguments_are_called_what_the_function_calls_them():
+    parallel = DataParallel(lambda ids, targets=None: (0.0, {}), lambda *_: 1)
+    with pytest.raises(ValueError, match="targets: expected 3 sequences"):
+        parallel(np.ones(3), np.ones(2))
+
+
+@pytest.mark.parametrize("weight", [np.nan, -1.0])
+def test_a_bad_weight_of_a_shard_is_named(weight):
+    parallel = DataParallel(lambda x: (0.0, {"w": np.ones(1)}), lambda x: weight)
+    with pytest.raises(ValueError, match="weight of part 0: expected at least 0"):
+        parallel(np.ones(4))
 
 
 def test_nothing_counted_is_named(rng):

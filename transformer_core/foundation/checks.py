@@ -72,6 +72,12 @@ def check_rate(name: str, rate: float) -> None:
         raise ValueError(f"{name}: expected a number in [0, 1), got {rate}")
 
 
+def check_positive(name: str, value: float) -> None:
+    """Raise ``ValueError`` unless a setting is positive and finite."""
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name}: expected a positive number, got {value}")
+
+
 def check_ids(name: str, ids: np.ndarray, vocabulary: int) -> None:
     """Raise ``ValueError`` unless ``ids`` is a non-empty array of whole numbers below V."""
     check_array(name, ids)

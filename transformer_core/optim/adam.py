@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_positive
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -16,8 +17,8 @@ class Adam(Optimizer):
 
     Parameters
     ----------
-    parameters : dict of str to ndarray
-        Updated in place.
+    parameters : dict of str to ndarray, or callable
+        Updated in place. See :class:`Optimizer`.
     learning_rate : float
         eta.
     beta1, beta2 : float
@@ -28,27 +29,43 @@ class Adam(Optimizer):
     Raises
     ------
     ValueError
-        If a setting is out of range.
+        If a setting is out of range, or as :class:`Optimizer` does.
 
     Source: Kingma & Ba 2015; seed 000, section Adam Optimizer.
     """
 
     def __init__(
-        self, parameters, learning_rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8
+        self,
+        parameters,
+        learning_rate: float = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
     ):
         super().__init__(parameters, learning_rate, "first_moment", "second_moment")
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             if not 0 <= beta < 1:
                 raise ValueError(f"{name}: expected a number in [0, 1), got {beta}")
-        if not eps > 0:
-            raise ValueError(f"eps: expected a positive number, got {eps}")
+        check_positive("eps", eps)
+        for name, array in self.parameters.items():
+            if array.dtype.type(eps) == 0:  # a gradient of 0 would be divided by it
+                raise ValueError(
+                    f"eps: expected a number that is not 0 in {array.dtype}, the dtype of "
+                    f"{name}, got {eps}"
+                )
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
     def update(self, name, parameter, grad, m, v):
         m *= self.beta1
         m += (1 - self.beta1) * grad
         v *= self.beta2
-        v += (1 - self.beta2) * (grad * grad)
+        square = np.square(grad)
+        square *= 1 - self.beta2
+        v += square
         m_scale = self.learning_rate / (1 - self.beta1**self.steps)
-        v_scale = 1 / (1 - self.beta2**self.steps)
-        parameter -= m_scale * m / (np.sqrt(v_scale * v) + self.eps)
+        v_root = (1 - self.beta2**self.steps) ** 0.5
+        denominator = np.sqrt(v)  # times v_root, as the numerator is
+        denominator += v_root * self.eps
+        step = m / denominator
+        step *= m_scale * v_root
+        parameter -= step

@@ -30,15 +30,15 @@ class AdamW(Adam):
     def __init__(
         self,
         parameters,
-        learning_rate=1e-3,
-        beta1=0.9,
-        beta2=0.999,
-        eps=1e-8,
-        weight_decay=0.01,
-        undecayed=("bias", "gamma", "beta"),
+        learning_rate: float = 1e-3,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        undecayed: tuple[str, ...] = ("bias", "gamma", "beta"),
     ):
         super().__init__(parameters, learning_rate, beta1, beta2, eps)
-        if not weight_decay >= 0:
+        if not 0 <= weight_decay < float("inf"):
             raise ValueError(
                 f"weight_decay: expected a number of at least 0, got {weight_decay}"
             )

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array
+from transformer_core.foundation.checks import check_array, check_positive
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import summary
 
 
-def clip_by_global_norm(grads, max_norm):
+def clip_by_global_norm(
+    grads: dict[str, np.ndarray], max_norm: float
+) -> tuple[dict[str, np.ndarray], float]:
     r"""Shorten all gradients by one factor if their common norm is too large (eq:global-norm).
 
     .. math::
@@ -43,7 +45,7 @@ def clip_by_global_norm(grads, max_norm):
     return {name: factor * grad for name, grad in grads.items()}, norm
 
 
-def global_norm(grads, map=map):
+def global_norm(grads: dict[str, np.ndarray], map=map) -> float:
     """Return the norm of all gradients together (eq:global-norm).
 
     Parameters
@@ -59,7 +61,8 @@ def global_norm(grads, map=map):
     Raises
     ------
     ValueError
-        If the norm is not finite, naming the gradients that are not.
+        If the norm is not finite, naming the gradients that are not; all, if only their
+        squares overflow.
     """
     for name, grad in grads.items():
         check_array(f"gradient of {name}", grad)
@@ -68,21 +71,20 @@ def global_norm(grads, map=map):
     if not math.isfinite(norm):
         wrong = [n for n, grad in grads.items() if not np.isfinite(grad).all()]
         raise ValueError(
-            f"grads: expected a finite norm, got {norm} from {summary(wrong)}"
+            f"grads: expected a finite norm, got {norm} from {summary(wrong or grads)}"
         )
     return norm
 
 
-def clipping_factor(norm, max_norm):
+def clipping_factor(norm: float, max_norm: float) -> float:
     """Return what makes a gradient of this norm no longer than ``max_norm``: at most 1."""
-    if not 0 < max_norm < math.inf:
-        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
+    check_positive("max_norm", max_norm)
     return max_norm / max(norm, max_norm)
 
 
 def sum_of_squares(block):
-    """Sum in float64 if need be: squares of float32 numbers overflow above 1e19."""
-    total = float(np.vdot(block, block))
-    return (
-        total if total < math.inf else float(np.square(block, dtype=np.float64).sum())
-    )
+    """Sum in float64 if need be: squares of float32 overflow above 1e19, whole numbers wrap."""
+    if block.dtype.kind == "f" and (total := float(np.vdot(block, block))) < math.inf:
+        return total
+    with np.errstate(over="ignore"):  # an infinite norm tells it better than a warning
+        return float(np.square(block, dtype=np.float64).sum())

@@ -1,9 +1,12 @@
 """What all optimisers share."""
 
+import math
+
 import numpy as np
 
+from transformer_core.foundation.checks import check_array, check_positive
 from transformer_core.foundation.chunks import chunks
-from transformer_core.foundation.names import check_fit, join
+from transformer_core.foundation.names import check_fit, join, summary
 from transformer_core.optim.clipping import clipping_factor, global_norm
 
 
@@ -15,34 +18,45 @@ class Optimizer:
 
     Parameters
     ----------
-    parameters : dict of str to ndarray
-        What ``layer.parameters()`` returns.
+    parameters : dict of str to ndarray, or callable
+        What ``layer.parameters()`` returns. Or ``layer.parameters`` itself, which each step then
+        asks whether the layer still has the arrays that the optimiser updates.
     learning_rate : float
         May be changed between steps.
     *averages : str
         What the optimiser remembers: the names of arrays of zeros, one a parameter.
+
+    Raises
+    ------
+    ValueError
+        If the learning rate is not positive and finite, or a parameter is not an array of
+        floating-point numbers.
     """
 
     map = map  # or DataParallel.map: what to call for each block
 
-    def __init__(self, parameters, learning_rate, *averages):
-        if not learning_rate > 0:
-            raise ValueError(
-                f"learning_rate: expected a positive number, got {learning_rate}"
-            )
-        self.parameters = parameters
+    def __init__(self, parameters, learning_rate: float, *averages: str):
+        check_positive("learning_rate", learning_rate)
+        self.current = parameters if callable(parameters) else lambda: parameters
+        self.parameters = dict(self.current())
+        for name, array in self.parameters.items():
+            check_array(name, array)
+            if array.dtype.kind != "f":
+                raise ValueError(
+                    f"{name}: expected floating-point numbers, got {array.dtype}"
+                )
         self.learning_rate = learning_rate
         self.averages = {
-            average: {name: np.zeros_like(array) for name, array in parameters.items()}
+            average: {n: np.zeros_like(array) for n, array in self.parameters.items()}
             for average in averages
         }
         self.steps = 0
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """Return what the optimiser remembers, live, under dotted names."""
         return join(self.averages)
 
-    def step(self, grads, max_norm=None):
+    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None):
         """Take one step.
 
         Parameters
@@ -55,13 +69,17 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If a parameter has no gradient, a gradient no parameter, a shape differs, or as
-            :func:`clip_by_global_norm` does. Nothing is updated then.
+            If a parameter has no gradient, a gradient no parameter, a shape differs, a gradient
+            is not finite, the sum of their squares overflows in the dtype of a parameter, the
+            learning rate is not positive and finite, or a parameter cannot be updated: it is
+            read-only, or no longer the layer's. Nothing is updated then.
         """
+        check_positive("learning_rate", self.learning_rate)
+        self.check_alive()
         check_fit("grads", grads, self.parameters)
-        factor = 1.0
-        if max_norm is not None:
-            factor = clipping_factor(global_norm(grads, self.map), max_norm)
+        norm = global_norm(grads, self.map)
+        factor = 1.0 if max_norm is None else clipping_factor(norm, max_norm)
+        self.check_squares(factor * norm)
 
         def update(name, parameter, grad, *averages):
             self.update(name, parameter, factor * grad, *averages)
@@ -69,3 +87,33 @@ class Optimizer:
         self.steps += 1
         names, *parts = chunks(self.parameters, grads, *self.averages.values())
         list(self.map(update if factor < 1 else self.update, names, *parts))
+
+    def check_alive(self):
+        """Raise ``ValueError`` unless every parameter is the layer's, and may be written to."""
+        now = self.current()
+        names = now.keys() | self.parameters.keys()
+        stale = [n for n in names if now.get(n) is not self.parameters.get(n)]
+        if stale:
+            raise ValueError(
+                "parameters: expected the arrays that the optimiser was made for, "
+                f"got others: {summary(stale)}"
+            )
+        arrays = self.parameters | self.state()
+        fixed = [name for name, array in arrays.items() if not array.flags.writeable]
+        if fixed:
+            raise ValueError(
+                f"parameters: expected arrays that may be written to, got {summary(fixed)}"
+            )
+
+    def check_squares(self, norm):
+        """Raise ``ValueError`` if the square of the norm is infinite in a parameter's dtype.
+
+        Such a gradient would leave infinite averages behind, and stop the parameter for ever.
+        """
+        for dtype in {array.dtype for array in self.parameters.values()}:
+            longest = math.sqrt(np.finfo(dtype).max)
+            if norm > longest:
+                raise ValueError(
+                    f"grads: expected a norm of at most {longest:.3g}, whose square is finite "
+                    f"in {dtype}, got {norm:.3g}; max_norm shortens it"
+                )

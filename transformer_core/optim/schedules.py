@@ -3,7 +3,9 @@
 from transformer_core.foundation.checks import check_positive_int
 
 
-def warmup_stable_decay(step, steps, peak, warmup=0, decay=0):
+def warmup_stable_decay(
+    step: int, steps: int, peak: float, warmup: int = 0, decay: int = 0
+) -> float:
     r"""Rise linearly to the peak, stay there, and fall linearly (eq:warmup-stable-decay).
 
     .. math:: \eta_t = \eta_{\max} \min\Bigl(1, \frac{t}{T_{\text{warmup}}},

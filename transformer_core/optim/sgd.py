@@ -11,8 +11,8 @@ class SGD(Optimizer):
 
     Parameters
     ----------
-    parameters : dict of str to ndarray
-        Updated in place.
+    parameters : dict of str to ndarray, or callable
+        Updated in place. See :class:`Optimizer`.
     learning_rate : float
         eta. With momentum, a constant gradient moves by eta / (1 - mu) a step in the end.
     momentum : float
@@ -21,12 +21,12 @@ class SGD(Optimizer):
     Raises
     ------
     ValueError
-        If a setting is out of range.
+        If a setting is out of range, or as :class:`Optimizer` does.
 
     Source: Polyak 1964.
     """
 
-    def __init__(self, parameters, learning_rate, momentum=0.0):
+    def __init__(self, parameters, learning_rate: float, momentum: float = 0.0):
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
         self.momentum = momentum

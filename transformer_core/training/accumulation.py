@@ -1,10 +1,19 @@
 """Gradient accumulation: one batch, worked on in parts."""
 
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit
 
 
-def combine(parts, in_place=False, map=map):
+def combine(
+    parts: Iterable[tuple[float, float, dict[str, np.ndarray]]],
+    in_place: bool = False,
+    map=map,
+) -> tuple[float, float, dict[str, np.ndarray]]:
     r"""Merge the losses and gradients of parts into those of the whole batch (eq:accumulation).
 
     .. math::
@@ -34,21 +43,22 @@ def combine(parts, in_place=False, map=map):
     Raises
     ------
     ValueError
-        If a weight is negative or not finite, all are 0, or the gradients of two parts differ in
-        names or shapes.
+        If a weight is negative or not finite, their sum is 0 or not finite, or the gradients of
+        two parts differ in names or shapes.
 
     Source: seed 004, section 8.2, with its weights mended.
     """
-    total, loss, means = 0.0, 0.0, None
+    total, loss, first, means = 0.0, 0.0, None, None
     for k, (weight, part_loss, grads) in enumerate(parts):
-        if not 0 <= weight < float("inf"):
+        total += float(weight)
+        if not (0 <= weight and total < math.inf):
             raise ValueError(
                 f"weight of part {k}: expected at least 0 and finite, got {weight}"
             )
-        check_fit(f"grads of part {k}", grads, grads if means is None else means)
+        first = grads if first is None else first
+        check_fit(f"grads of part {k}", grads, first)
         if weight == 0:
             continue
-        total += float(weight)
         share = float(weight) / total  # a Python number leaves the dtype alone
         loss += share * (float(part_loss) - loss)
         if means is None:
@@ -56,7 +66,9 @@ def combine(parts, in_place=False, map=map):
             continue
 
         def add(mean, grad, share=share):
-            mean += share * (grad - mean)
+            towards = grad - mean
+            towards *= share
+            mean += towards
 
         _, mean_parts, grad_parts = chunks(means, grads)
         list(map(add, mean_parts, grad_parts))

@@ -1,11 +1,18 @@
 """Data parallelism: the shards of one batch, worked on by several threads."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
+from inspect import signature
+from threading import Lock
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_positive_int
+from transformer_core.foundation.checks import (
+    check_array,
+    check_positive_int,
+    check_shape,
+)
 from transformer_core.training.accumulation import combine
 from transformer_core.training.memory import keep_freed_memory
 
@@ -15,7 +22,11 @@ class DataParallel:
 
     NumPy lets go of the interpreter while it computes, so that two threads keep two cores busy,
     in the element-wise work as well as in the matrix products. For the products each thread is on
-    its own: the BLAS library, which would start threads too, is held to one. Needs threadpoolctl.
+    its own: while any ``map`` runs, the BLAS library, which would start threads too, is held to
+    one in the whole process. Needs threadpoolctl.
+
+    To make a ``DataParallel`` changes the process: from then on it keeps the memory of freed
+    arrays (:func:`keep_freed_memory`).
 
     Parameters
     ----------
@@ -31,24 +42,29 @@ class DataParallel:
     same every time.
     """
 
-    def __init__(self, loss_and_gradients, weight, threads=2):
-        from threadpoolctl import ThreadpoolController
-
+    def __init__(
+        self, loss_and_gradients: Callable, weight: Callable, threads: int = 2
+    ):
         check_positive_int("threads", threads)
         self.loss_and_gradients, self.weight = loss_and_gradients, weight
         self.threads = threads
-        self.pool = ThreadPoolExecutor(threads)
-        self.controller = ThreadpoolController()
+        self.pool = ThreadPoolExecutor(max(1, threads - 1))
+        ONE_BLAS_THREAD.look_for_libraries()
         keep_freed_memory()
 
-    def __call__(self, *batch, rng=None):
+    def __call__(
+        self, *batch: np.ndarray | None, rng: np.random.Generator | None = None
+    ) -> tuple[float, dict[str, np.ndarray]]:
         """Return the loss and the gradients of a batch.
 
         Parameters
         ----------
-        *batch : ndarray (B, ...) or None
-            The arguments of ``loss_and_gradients``. Arrays are cut along their first axis into
-            shards of equal length, to one sequence; None goes to every shard as it is.
+        *batch : ndarray (B, ...) or (1, ...), or None
+            The arguments of ``loss_and_gradients``; the first has the length B of the batch.
+            Arrays of this length are cut along their first axis into shards of equal length, to
+            one sequence. What is the same for all sequences, None or of length 1, goes to every
+            shard as it is. An argument that ``loss_and_gradients`` calls ``keep``, or
+            ``..._keep``, is a mask with all its four axes: (T, T) could be taken for (B, T).
         rng : numpy.random.Generator, optional
             Draws what is dropped. Each shard gets a generator of its own, ``rng=...``, whose seed
             is drawn from this one.
@@ -61,24 +77,27 @@ class DataParallel:
         Raises
         ------
         ValueError
-            If the arrays are not of one length, no token is counted, or as
+            If the arrays do not fit together, no token is counted, or as
             ``loss_and_gradients`` does.
         """
-        shards = [s for s in cut(batch, self.threads) if self.weight(*s) > 0]
+        names = argument_names(self.loss_and_gradients, len(batch))
+        shards = cut(batch, self.threads, names)
+        weighed = [(self.weight(*shard), shard) for shard in shards]
+        weighed = [(weight, shard) for weight, shard in weighed if weight != 0]
         if rng is None:
-            settings = [{} for _ in shards]
+            settings = [{} for _ in weighed]
         else:
-            seeds = rng.integers(2**63, size=len(shards))
+            seeds = rng.integers(2**63, size=len(weighed))
             settings = [{"rng": np.random.default_rng(seed)} for seed in seeds]
 
-        def part(shard, setting):
-            return self.weight(*shard), *self.loss_and_gradients(*shard, **setting)
+        def part(weight, shard, setting):
+            return weight, *self.loss_and_gradients(*shard, **setting)
 
-        parts = self.map(part, shards, settings)
+        parts = self.map(part, *zip(*weighed, strict=True), settings)
         _, loss, grads = combine(parts, in_place=True, map=self.map)
         return loss, grads
 
-    def map(self, function, *items):
+    def map(self, function: Callable, *items) -> list:
         """Call a function on each item, as the builtin does, in several threads.
 
         Parameters
@@ -94,35 +113,100 @@ class DataParallel:
             What the function returned, in the order of the items.
         """
         items = list(zip(*items, strict=True))
+        results = [None] * len(items)
+        remaining = iter(range(len(items)))  # whoever is free takes the next one
 
-        def share(k):
-            return [function(*item) for item in items[k :: self.threads]]
+        def work():
+            for i in remaining:
+                results[i] = function(*items[i])
 
-        with self.controller.limit(limits=1, user_api="blas"):
+        with ONE_BLAS_THREAD:
             others = [
-                self.pool.submit(copy_context().run, share, k)
-                for k in range(1, min(self.threads, len(items)))
+                self.pool.submit(copy_context().run, work)
+                for _ in range(min(self.threads, len(items)) - 1)
             ]
             try:
-                results = [share(0)]
+                work()
             finally:
-                wait(others)
-            results += [other.result() for other in others]
-        return [results[i % self.threads][i // self.threads] for i in range(len(items))]
+                list(remaining)  # after an error nobody takes another
+                started = [other for other in others if not other.cancel()]
+                wait(started)
+        for other in started:
+            other.result()
+        return results
 
 
-def cut(batch, shards):
-    """Cut the arrays of a batch along their first axis: at most so many shards, none empty."""
-    arrays = [array for array in batch if array is not None]
-    for i, array in enumerate(arrays):
-        check_array(f"array {i} of the batch", array)
-    lengths = {array.shape[:1] for array in arrays}
-    if len(lengths) != 1 or () in lengths:
-        shapes = ", ".join(str(array.shape) for array in arrays) or "none"
-        raise ValueError(f"batch: expected arrays of one length, got {shapes}")
-    ((length,),) = lengths
+class OneBlasThread:
+    """Holds BLAS to one thread from the first that enters until the last one leaves.
+
+    The number of its threads belongs to the process, so that every ``DataParallel`` shares this.
+    """
+
+    def __init__(self):
+        self.lock, self.inside = Lock(), 0
+
+    def look_for_libraries(self):
+        from threadpoolctl import ThreadpoolController
+
+        self.controller = ThreadpoolController()
+
+    def __enter__(self):
+        with self.lock:
+            if self.inside == 0:
+                release_control()
+                self.limit = self.controller.limit(limits=1, user_api="blas")
+                release_control()
+            self.inside += 1
+
+    def __exit__(self, *error):
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                release_control()
+                self.limit.restore_original_limits()
+                release_control()
+
+
+def release_control():
+    """Let any thread set limits: threadpoolctl obeys the first that does, and no other."""
+    from threadpoolctl import OpenBLASController
+
+    OpenBLASController.clear_controlling_thread(force=True)
+
+
+ONE_BLAS_THREAD = OneBlasThread()
+
+
+def cut(batch, shards, names):
+    """Cut a batch into at most so many shards, none empty, by the rule of ``DataParallel``."""
+    lengths = []
+    for name, array in zip(names, batch, strict=True):
+        if array is None:
+            continue
+        check_array(name, array)
+        if name == "keep" or name.endswith("_keep"):
+            check_shape(name, array, "B or 1", "H or 1", "T or 1", "S")
+        check_shape(name, array, "B", *array.shape[1:])
+        lengths.append(len(array))
+        if len(array) not in (1, lengths[0]):
+            raise ValueError(
+                f"{name}: expected {lengths[0]} sequences, or 1 for all, got {len(array)}"
+            )
+    if not lengths:
+        raise ValueError("batch: expected at least one array, got none")
+    length = lengths[0]
     edges = np.linspace(0, length, min(shards, length) + 1).round().astype(int)
     return [
-        tuple(None if array is None else array[start:stop] for array in batch)
+        tuple(a if a is None or len(a) == 1 else a[start:stop] for a in batch)
         for start, stop in zip(edges, edges[1:], strict=False)
     ]
+
+
+def argument_names(function, count):
+    """Return what a function calls its first arguments; those without a name are counted."""
+    names = [
+        name
+        for name, parameter in signature(function).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
+    return [*names, *(f"array {i}" for i in range(len(names), count))][:count]

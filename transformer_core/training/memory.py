@@ -7,7 +7,7 @@ LARGEST_MMAP_THRESHOLD = 2**25  # bytes: the largest that glibc accepts
 TWO_HEAPS = 2**27  # bytes: the heaps of all threads but the first have 2**26
 
 
-def keep_freed_memory():
+def keep_freed_memory() -> None:
     """Keep the memory of freed arrays for the next ones, instead of giving it back.
 
     The system clears every page that it hands out. A training step frees what it computed and
