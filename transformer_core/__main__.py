@@ -1,42 +1,51 @@
 """The command line: ``python -m transformer_core``."""
 
 import argparse
-import os
 import sys
 
-from transformer_core.commands import fill, read, train_bert, train_dates, train_encoder
+from transformer_core.commands.streams import steady_errors, steady_output
+
+# What the extra "train" of the package installs.
+TRAIN = {"babel", "safetensors", "threadpoolctl", "tokenizers", "tqdm"}
 
 
-def main(arguments=None):
-    """Run one command; return its exit status, 2 where the input does not hold."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return its exit status, 1 after an error in one line.
+
+    An error that nobody has thought of shows its traceback: it is a mistake of the package.
+    """
+    with steady_errors():
+        try:
+            with steady_output():
+                options = parse(arguments)
+                return options.run(options) or 0
+        except KeyboardInterrupt as stop:
+            status, message = 130, "; ".join(["stopped", *stop.args])
+        except BrokenPipeError:
+            status, message = 1, "error: standard output: nobody reads on"
+        except ModuleNotFoundError as error:
+            if error.name not in TRAIN:
+                raise
+            install = "python -m pip install 'transformer-core[train]'"
+            status, message = 1, f"error: {error.name} is not installed, try: {install}"
+        except (MemoryError, OSError, ValueError) as error:
+            status, message = 1, f"error: {str(error) or 'out of memory'}"
+        print(" ".join(message.splitlines()), file=sys.stderr)
+        return status
+
+
+def parse(arguments):
+    # Here, because NumPy takes a while: Ctrl-C may come meanwhile.
+    from transformer_core.commands import fill, read, train
+
     parser = argparse.ArgumentParser(
         prog="python -m transformer_core",
         description="Train the models of the book from a shell, and use them.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train", help="train a model")
-    models = train.add_subparsers(dest="model", required=True)
-    train_encoder.add_parser(models)
-    train_dates.add_parser(models)
-    train_bert.add_parser(models)
-    read.add_parser(commands)
-    fill.add_parser(commands)
-
-    options = parser.parse_args(arguments)
-    try:
-        return options.run(options) or 0
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        checkpoint = (
-            "; the last checkpoint stands" if options.command == "train" else ""
-        )
-        print(f"stopped{checkpoint}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # nobody reads on, as behind a pipe into head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    for command in (train, read, fill):
+        command.add_parser(commands)
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

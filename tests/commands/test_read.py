@@ -9,8 +9,8 @@ import pytest
 from texts import ROOT
 
 from transformer_core.__main__ import main
-from transformer_core.commands import read, train_dates
-from transformer_core.tasks.dates import DateRules
+from transformer_core.commands import read
+from transformer_core.tasks.dates import DateRules, recipe
 from transformer_core.tasks.dates.reader import DateReader
 
 
@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
     """A run of one step: whole, and far from able to read."""
     folder = tmp_path_factory.mktemp("runs") / "dates"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_dates, "UNSEEN", 1)
+        patch.setattr(recipe, "UNSEEN", 1)
         assert main(["train", "dates", "--out", str(folder), "--steps", "1"]) == 0
     return folder
 
@@ -80,7 +80,7 @@ def test_a_text_is_read(folder, able, capsys, words):
     ],
 )
 def test_a_text_that_cannot_be_read_is_one_line(folder, able, capsys, text, message):
-    assert main(["read", str(folder), text]) == 2
+    assert main(["read", str(folder), text]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.fullmatch(f"error: {message}\n", captured.err)
@@ -146,7 +146,7 @@ def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, capsys, what):
         message = "checkpoint.safetensors: expected a checkpoint, found no file"
     else:
         message = "settings.json: expected the file of a run, found none"
-    assert main(["read", str(tmp_path), "5"]) == 2
+    assert main(["read", str(tmp_path), "5"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"error: {tmp_path}") and message in captured.err

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from transformer_core.__main__ import main
-from transformer_core.commands import train_bert
+from transformer_core.tasks.bert import load, recipe
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.mini_bert import measure
 from transformer_core.training import Run
-from transformer_core.training.run import read_arrays
+from transformer_core.training.run import from_safetensors
 
 FIGURE = r"^held-out masked tokens restored by {} +(\d+\.\d\d)%$"
 
@@ -28,10 +28,9 @@ def files(folder):
 def small(monkeypatch):
     """A model and a vocabulary that train in no time."""
     sizes = {"length": 16, "layers": 1, "width": 32, "heads": 2, "hidden_width": 64}
-    monkeypatch.setattr(train_bert, "SIZES", sizes)
-    monkeypatch.setattr(train_bert, "VOCABULARY", 60)
-    monkeypatch.setattr(train_bert, "BATCH", 8)
-    monkeypatch.setattr(train_bert, "CHECKPOINT_EVERY", 5)
+    settings = sizes | {"vocabulary": 60, "batch": 8, "checkpoint_every": 5}
+    for name, value in settings.items():
+        monkeypatch.setitem(recipe.DEFAULTS, name, value)
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +64,9 @@ def test_it_learns_and_prints_what_it_learned(tmp_path, text, capsys):
     assert printed.endswith(f"saved in {folder}\n")
     assert bert > 2 * top
 
-    model, _ = train_bert.load_bert(Run(folder))
-    held_out = read_arrays(folder / "blocks.safetensors")[0]["held_out"]
+    model, _ = load(folder)
+    path = folder / "blocks.safetensors"
+    held_out = from_safetensors(path, path.read_bytes())[0]["held_out"]
     inputs, masked = mask(held_out, 60, np.random.default_rng([0, 2]))
     _, accuracy = measure(model, inputs, held_out, masked)
     assert bert == pytest.approx(100 * accuracy, abs=0.006)
@@ -93,7 +93,7 @@ def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
     tmp_path, text, uninterrupted, monkeypatch, capsys, stop
 ):
     folder = tmp_path / "interrupted"
-    update = train_bert.AdamW.step
+    update = recipe.AdamW.step
     calls = []
 
     def interrupted(*arguments):
@@ -103,7 +103,7 @@ def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
         return update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(train_bert.AdamW, "step", interrupted)
+        patch.setattr(recipe.AdamW, "step", interrupted)
         assert train(folder, "--text", text, "--steps", "12") == 130
     assert "the last checkpoint stands" in capsys.readouterr().err
     assert train(folder, "--resume") == 0
@@ -151,13 +151,13 @@ def test_the_learning_rate_has_fallen_when_the_time_is_over(
     tmp_path, text, monkeypatch
 ):
     rates = []
-    update = train_bert.AdamW.step
+    update = recipe.AdamW.step
 
     def noting(optimizer, grads, max_norm):
         rates.append(optimizer.learning_rate)
         update(optimizer, grads, max_norm)
 
-    monkeypatch.setattr(train_bert.AdamW, "step", noting)
+    monkeypatch.setattr(recipe.AdamW, "step", noting)
     assert train(tmp_path / "run", "--text", text, "--minutes", "0.02") == 0
     peak = int(np.argmax(rates))
     assert 0 < peak < len(rates) / 2
@@ -166,7 +166,7 @@ def test_the_learning_rate_has_fallen_when_the_time_is_over(
 
 def test_a_resumed_run_has_the_time_that_was_left(tmp_path, text, monkeypatch):
     folder = tmp_path / "run"
-    update = train_bert.AdamW.step
+    update = recipe.AdamW.step
     calls = []
 
     def interrupted(*arguments):
@@ -176,7 +176,7 @@ def test_a_resumed_run_has_the_time_that_was_left(tmp_path, text, monkeypatch):
         return update(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(train_bert.AdamW, "step", interrupted)
+        patch.setattr(recipe.AdamW, "step", interrupted)
         assert train(folder, "--text", text, "--minutes", "0.02") == 130
     time.sleep(1.5)  # does not count
     assert train(folder, "--resume") == 0
@@ -209,7 +209,7 @@ def test_bad_options_are_one_line_and_leave_no_folder(
     tmp_path, text, capsys, options, message
 ):
     options = options if "--text" in options else [*options, "--text", text]
-    assert train(tmp_path / "run", *options) == 2
+    assert train(tmp_path / "run", *options) == 1
     assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
     assert not (tmp_path / "run").exists()
 
@@ -234,14 +234,14 @@ def test_text_that_cannot_be_used_is_one_line_and_leaves_no_folder(
     folder.mkdir()
     for name, octets in content.items():
         (folder / name).write_bytes(octets)
-    assert train(tmp_path / "run", "--text", str(folder)) == 2
+    assert train(tmp_path / "run", "--text", str(folder)) == 1
     assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, text, capsys):
     (tmp_path / "run").write_text("mine")
-    assert train(tmp_path / "run", "--text", text) == 2
+    assert train(tmp_path / "run", "--text", text) == 1
     assert re.fullmatch("error: .*run.*: expected .*\n", capsys.readouterr().err)
     assert (tmp_path / "run").read_text() == "mine"
 
@@ -274,7 +274,7 @@ def test_a_damaged_run_is_one_line_and_is_not_resumed(
     damage(uninterrupted)
     before = files(uninterrupted)
     capsys.readouterr()
-    assert train(uninterrupted, "--resume") == 2
+    assert train(uninterrupted, "--resume") == 1
     captured = capsys.readouterr()
     assert re.fullmatch(f"error: .*{message}\n", captured.err)
     assert captured.out == ""
@@ -283,7 +283,7 @@ def test_a_damaged_run_is_one_line_and_is_not_resumed(
 
 def test_a_loss_that_is_not_finite_leaves_a_readable_run(tmp_path, text, capsys):
     options = ["--text", text, "--steps", "9", "--learning-rate", "1e30"]
-    assert train(tmp_path / "run", *options) == 2
+    assert train(tmp_path / "run", *options) == 1
     error = capsys.readouterr().err
     assert re.fullmatch(
         r"error: (loss at step \d: expected a finite number|grads: .*), got .*\n", error
@@ -344,12 +344,12 @@ def test_what_cannot_be_filled_is_one_line(
     if damage:
         damage(uninterrupted)
     capsys.readouterr()
-    assert main(["fill", str(uninterrupted), sentence]) == 2
+    assert main(["fill", str(uninterrupted), sentence]) == 1
     captured = capsys.readouterr()
     assert re.fullmatch(f"error: .*{message}\n", captured.err)
     assert captured.out == ""
 
 
 def test_fill_without_a_run_is_one_line(tmp_path, capsys):
-    assert main(["fill", str(tmp_path), "[MASK]"]) == 2
+    assert main(["fill", str(tmp_path), "[MASK]"]) == 1
     assert "settings.json: expected the file of a run" in capsys.readouterr().err

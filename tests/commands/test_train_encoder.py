@@ -12,9 +12,8 @@ import pytest
 from texts import ROOT
 
 from transformer_core.__main__ import main
-from transformer_core.commands import train_encoder
 from transformer_core.models import Encoder
-from transformer_core.tasks.reconstruction import Reconstruction
+from transformer_core.tasks.reconstruction import Reconstruction, recipe
 from transformer_core.training import Run
 
 OPTIONS = ["--out", "--norm", "--epochs", "--learning-rate", "--seed", "--resume"]
@@ -92,7 +91,7 @@ def test_a_finished_run_resumed_prints_the_same_and_changes_nothing(finished, ca
 @pytest.fixture
 def often(monkeypatch):
     """A checkpoint every 5 epochs."""
-    monkeypatch.setattr(train_encoder, "CHECKPOINT_EVERY", 5)
+    monkeypatch.setitem(recipe.DEFAULTS, "checkpoint_every", 5)
 
 
 @pytest.fixture
@@ -161,7 +160,7 @@ def test_a_loss_that_is_not_finite_leaves_a_readable_run(
     tmp_path, capsys, learning_rate
 ):
     folder = tmp_path / "run"
-    assert train(folder, "--epochs", "9", "--learning-rate", learning_rate) == 2
+    assert train(folder, "--epochs", "9", "--learning-rate", learning_rate) == 1
     error = capsys.readouterr().err
     assert re.fullmatch(
         r"error: loss at step \d: expected a finite number, got (nan|inf)\n", error
@@ -188,7 +187,7 @@ def test_a_loss_that_is_not_finite_leaves_a_readable_run(
 def test_bad_options_are_one_line_and_leave_no_folder(
     tmp_path, capsys, options, message
 ):
-    assert train(tmp_path / "run", *options) == 2
+    assert train(tmp_path / "run", *options) == 1
     assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
     assert not (tmp_path / "run").exists()
 
@@ -205,7 +204,7 @@ def test_a_folder_in_use_is_one_line_and_stays_as_it_is(
 ):
     for name, text in content.items():
         (tmp_path / name).write_text(text)
-    assert train(tmp_path) == 2
+    assert train(tmp_path) == 1
     assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
     assert files(tmp_path) == {name: text.encode() for name, text in content.items()}
 
@@ -213,7 +212,7 @@ def test_a_folder_in_use_is_one_line_and_stays_as_it_is(
 @pytest.mark.parametrize("options", [[], ["--resume"]])
 def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, capsys, options):
     (tmp_path / "run").write_text("mine")
-    assert train(tmp_path / "run", *options) == 2
+    assert train(tmp_path / "run", *options) == 1
     assert re.fullmatch("error: .*run.*: expected .*\n", capsys.readouterr().err)
     assert (tmp_path / "run").read_text() == "mine"
 
@@ -259,7 +258,7 @@ def test_a_damaged_run_is_one_line_and_is_not_resumed(
     damage(folder)
     before = files(folder)
     capsys.readouterr()
-    assert train(folder, "--resume") == 2
+    assert train(folder, "--resume") == 1
     captured = capsys.readouterr()
     assert re.fullmatch(f"error: .*{message}\n", captured.err)
     assert captured.out == ""
@@ -293,6 +292,6 @@ def test_it_runs_from_a_shell(tmp_path):
         capture_output=True,
         text=True,
     )
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert result.stdout == ""
     assert re.fullmatch("error: .*settings.json: expected .*\n", result.stderr)
