@@ -24,10 +24,11 @@ def main(arguments: list[str] | None = None) -> int:
         except BrokenPipeError:
             status, message = 1, "error: standard output: nobody reads on"
         except ModuleNotFoundError as error:
-            if error.name not in TRAIN:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in TRAIN:
                 raise
             install = "python -m pip install 'transformer-core[train]'"
-            status, message = 1, f"error: {error.name} is not installed, try: {install}"
+            status, message = 1, f"error: {missing} is not installed, try: {install}"
         except (MemoryError, OSError, ValueError) as error:
             status, message = 1, f"error: {str(error) or 'out of memory'}"
         print(" ".join(message.splitlines()), file=sys.stderr)

@@ -122,6 +122,18 @@ def test_lines_that_wait_come_together():
     assert all(1 <= len(lines) <= 256 for lines in together)
 
 
+def test_lines_that_cannot_be_read_are_an_error_after_those_that_can():
+    def stream():
+        yield from (b"one\n", b"two\n")
+        raise OSError("no more")
+
+    lines = []
+    with pytest.raises(OSError, match="standard input: no more"):
+        for some in read.waiting_lines(stream()):
+            lines += some
+    assert lines == [b"one\n", b"two\n"]
+
+
 def test_a_line_on_its_own_is_not_kept_waiting():
     out, into = os.pipe()
     with open(out, "rb") as stream, open(into, "wb", buffering=0) as writer:
@@ -134,12 +146,17 @@ def test_a_line_on_its_own_is_not_kept_waiting():
         assert list(lines) == [[b"no end"]]
 
 
-@pytest.mark.parametrize("what", ["no run", "a run of the encoder", "no checkpoint"])
+@pytest.mark.parametrize(
+    "what", ["no run", "a run of the encoder", "an old run", "no checkpoint"]
+)
 def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, capsys, what):
     if what == "a run of the encoder":
-        main(["train", "encoder", "--out", str(tmp_path), "--epochs", "1"])
-        capsys.readouterr()
+        (tmp_path / "settings.json").write_text('{"model": "encoder"}')
         message = "expected a run of 'train dates', got the settings"
+    elif what == "an old run":
+        settings = '{"model": "dates", "seed": 0, "characters": "5", "longest": 5}'
+        (tmp_path / "settings.json").write_text(settings)
+        message = "got those of an older one, without batch, beta2, "
     elif what == "no checkpoint":
         settings = '{"model": "dates", "seed": 0, "characters": "5", "longest": 5}'
         (tmp_path / "settings.json").write_text(settings)
@@ -176,10 +193,14 @@ def test_it_works_in_a_pipe(folder):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
-def test_it_ends_quietly_when_stopped_or_when_nobody_reads_on(folder):
+def test_it_ends_with_one_line_when_stopped_or_when_nobody_reads_on(folder):
     for end, status, message in (
         (lambda process: process.send_signal(signal.SIGINT), 130, b"stopped\n"),
-        (lambda process: process.stdout.close(), 141, b""),
+        (
+            lambda process: process.stdout.close(),
+            1,
+            b"error: standard output: nobody reads on\n",
+        ),
     ):
         with in_a_shell(folder) as process:
             process.stdin.write(b"\n")
@@ -187,7 +208,7 @@ def test_it_ends_quietly_when_stopped_or_when_nobody_reads_on(folder):
             assert process.stdout.readline() == b"\n"  # it runs, and waits
             process.stderr.readline()
             end(process)
-            if status == 141:
+            if status == 1:
                 process.stdin.write(b"\n")
                 process.stdin.flush()
                 assert b"line 2" in process.stderr.readline()

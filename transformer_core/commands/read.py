@@ -96,7 +96,7 @@ def waiting_lines(stream):
                 queue.put(line)
             queue.put(None)
         except OSError as error:
-            queue.put(error)
+            queue.put(OSError(f"standard input: {error}"))
 
     Thread(target=fill, daemon=True).start()
     end = False

@@ -55,12 +55,13 @@ def steady_output():
     """
     if sys.stdout is None:
         raise ValueError("standard output: expected an open one, got a closed one")
-    sys.stdout.reconfigure(errors="backslashreplace")
+    if hasattr(sys.stdout, "reconfigure"):  # not so in a notebook
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         yield
     finally:
         try:
             sys.stdout.flush()
-        except OSError:
+        except OSError as error:
             into_nothing(sys.stdout)
-            raise
+            raise OSError(error.errno, error.strerror, "standard output") from None

@@ -99,7 +99,7 @@ def split(documents, share=0.05):
     """
     sides = [], []
     for document in documents:
-        digest = hashlib.sha256(document.name.encode()).digest()
+        digest = hashlib.sha256(document.name.encode(errors="surrogateescape")).digest()
         sides[int.from_bytes(digest[:8]) < share * 2**64].append(document.text)
     if not all(sides):
         raise ValueError(
