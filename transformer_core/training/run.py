@@ -272,6 +272,7 @@ def write_atomically(path: Path, content: bytes):
 
 
 def to_json(name: str, value) -> bytes:
+    """Return a value as the content of a JSON file; a ``ValueError`` calls it by its name."""
     try:
         return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
     except (TypeError, ValueError) as error:
