@@ -1,4 +1,5 @@
 import io
+import json
 import os
 import re
 import signal
@@ -158,8 +159,9 @@ def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, capsys, what):
         (tmp_path / "settings.json").write_text(settings)
         message = "got those of an older one, without batch, beta2, "
     elif what == "no checkpoint":
-        settings = '{"model": "dates", "seed": 0, "characters": "5", "longest": 5}'
-        (tmp_path / "settings.json").write_text(settings)
+        sizes = {"width": 8, "heads": 2, "characters": "5", "longest": 5}
+        settings = recipe.DEFAULTS | sizes | {"model": "dates"}
+        (tmp_path / "settings.json").write_text(json.dumps(settings))
         message = "checkpoint.safetensors: expected a checkpoint, found no file"
     else:
         message = "settings.json: expected the file of a run, found none"
