@@ -356,6 +356,10 @@ def test_an_extension_that_was_killed_can_be_taken_up(tmp_path, folder, monkeypa
         (lambda s: s | {"sizes": 3}, "sizes: expected a setting such as {'width': 3}"),
         (lambda s: s | {"max_norm": [1]}, "max_norm: expected a setting such as None"),
         (lambda s: s | {"steps": "12"}, "steps: expected a setting such as 12"),
+        (
+            lambda s: s | {"checkpoint_every": 0},
+            "checkpoint_every: expected a whole number of at least 1, got 0",
+        ),
         (lambda s: s | {"steps": None}, "expected one of steps, minutes"),
     ],
 )

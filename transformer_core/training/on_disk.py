@@ -116,6 +116,7 @@ def train_on_disk(
         started = settings = new_settings(recipe, given)
         files = recipe.prepare(settings)
     steps = steps_of(recipe, settings)
+    check_positive_int("checkpoint_every", settings["checkpoint_every"])
     training = recipe.training(settings, files)
     schedule, optimizer = training.schedule, training.optimizer
     state = optimizer.parameters, optimizer
