@@ -1,4 +1,5 @@
 import io
+import json
 import os
 import re
 import signal
@@ -9,8 +10,8 @@ import pytest
 from texts import ROOT
 
 from transformer_core.__main__ import main
-from transformer_core.commands import read, train_dates
-from transformer_core.tasks.dates import DateRules
+from transformer_core.commands import read
+from transformer_core.tasks.dates import DateRules, recipe
 from transformer_core.tasks.dates.reader import DateReader
 
 
@@ -19,7 +20,7 @@ def folder(tmp_path_factory):
     """A run of one step: whole, and far from able to read."""
     folder = tmp_path_factory.mktemp("runs") / "dates"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_dates, "UNSEEN", 1)
+        patch.setattr(recipe, "UNSEEN", 1)
         assert main(["train", "dates", "--out", str(folder), "--steps", "1"]) == 0
     return folder
 
@@ -80,7 +81,7 @@ def test_a_text_is_read(folder, able, capsys, words):
     ],
 )
 def test_a_text_that_cannot_be_read_is_one_line(folder, able, capsys, text, message):
-    assert main(["read", str(folder), text]) == 2
+    assert main(["read", str(folder), text]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert re.fullmatch(f"error: {message}\n", captured.err)
@@ -122,6 +123,18 @@ def test_lines_that_wait_come_together():
     assert all(1 <= len(lines) <= 256 for lines in together)
 
 
+def test_lines_that_cannot_be_read_are_an_error_after_those_that_can():
+    def stream():
+        yield from (b"one\n", b"two\n")
+        raise OSError("no more")
+
+    lines = []
+    with pytest.raises(OSError, match="standard input: no more"):
+        for some in read.waiting_lines(stream()):
+            lines += some
+    assert lines == [b"one\n", b"two\n"]
+
+
 def test_a_line_on_its_own_is_not_kept_waiting():
     out, into = os.pipe()
     with open(out, "rb") as stream, open(into, "wb", buffering=0) as writer:
@@ -134,19 +147,25 @@ def test_a_line_on_its_own_is_not_kept_waiting():
         assert list(lines) == [[b"no end"]]
 
 
-@pytest.mark.parametrize("what", ["no run", "a run of the encoder", "no checkpoint"])
+@pytest.mark.parametrize(
+    "what", ["no run", "a run of the encoder", "an old run", "no checkpoint"]
+)
 def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, capsys, what):
     if what == "a run of the encoder":
-        main(["train", "encoder", "--out", str(tmp_path), "--epochs", "1"])
-        capsys.readouterr()
+        (tmp_path / "settings.json").write_text('{"model": "encoder"}')
         message = "expected a run of 'train dates', got the settings"
-    elif what == "no checkpoint":
+    elif what == "an old run":
         settings = '{"model": "dates", "seed": 0, "characters": "5", "longest": 5}'
         (tmp_path / "settings.json").write_text(settings)
+        message = "got those of an older one, without batch, beta2, "
+    elif what == "no checkpoint":
+        vocabulary = {"characters": "5", "longest": 5}
+        settings = recipe.DEFAULTS | vocabulary | {"model": "dates"}
+        (tmp_path / "settings.json").write_text(json.dumps(settings))
         message = "checkpoint.safetensors: expected a checkpoint, found no file"
     else:
         message = "settings.json: expected the file of a run, found none"
-    assert main(["read", str(tmp_path), "5"]) == 2
+    assert main(["read", str(tmp_path), "5"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(f"error: {tmp_path}") and message in captured.err
@@ -176,10 +195,14 @@ def test_it_works_in_a_pipe(folder):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
-def test_it_ends_quietly_when_stopped_or_when_nobody_reads_on(folder):
+def test_it_ends_with_one_line_when_stopped_or_when_nobody_reads_on(folder):
     for end, status, message in (
         (lambda process: process.send_signal(signal.SIGINT), 130, b"stopped\n"),
-        (lambda process: process.stdout.close(), 141, b""),
+        (
+            lambda process: process.stdout.close(),
+            1,
+            b"error: standard output: nobody reads on\n",
+        ),
     ):
         with in_a_shell(folder) as process:
             process.stdin.write(b"\n")
@@ -187,7 +210,7 @@ def test_it_ends_quietly_when_stopped_or_when_nobody_reads_on(folder):
             assert process.stdout.readline() == b"\n"  # it runs, and waits
             process.stderr.readline()
             end(process)
-            if status == 141:
+            if status == 1:
                 process.stdin.write(b"\n")
                 process.stdin.flush()
                 assert b"line 2" in process.stderr.readline()

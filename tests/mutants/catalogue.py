@@ -1136,7 +1136,7 @@ CATALOGUE = [
         "checkpoint-step-count-lost",
         AROUND,
         "training/run.py",
-        {"optimizer.steps = int(steps)": "int(steps)"},
+        {"            optimizer.steps = steps\n": "            pass\n"},
         "a resumed run corrects the bias of its averages as if they were new",
     ),
     Mutant(
@@ -1255,6 +1255,68 @@ CATALOGUE = [
             'unicodedata.normalize("NFKC", visible).lower()': "visible.lower()",
         },
         "a mark keeps an accent from its letter, and goes after they might have met",
+    ),
+    Mutant(
+        "checkpoint-memory-order",
+        AROUND,
+        "training/run.py",
+        {
+            'array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)': (
+                'array.astype(array.dtype.newbyteorder("<"), order="K", copy=False)'
+            )
+        },
+        "an array is saved in the order of its memory, and comes back scrambled",
+    ),
+    Mutant(
+        "checkpoint-cast-in-silence",
+        AROUND,
+        "training/run.py",
+        {'target.dtype, "equiv")': 'target.dtype, "unsafe")'},
+        "parameters of another dtype are rounded into the model",
+    ),
+    Mutant(
+        "checkpoint-without-checksum",
+        AROUND,
+        "training/run.py",
+        {"if checksum(arrays, steps) != expected:": "if not expected:"},
+        "a flipped bit becomes a parameter",
+    ),
+    Mutant(
+        "loop-without-dropout",
+        AROUND,
+        "training/loop.py",
+        {
+            "loss_and_gradients(*batch, rng=rng)\n": "loss_and_gradients(*batch, rng=None)\n"
+        },
+        "the training loop computes in evaluation mode, and dropout never drops",
+    ),
+    Mutant(
+        "loop-one-generator-for-all-steps",
+        AROUND,
+        "training/loop.py",
+        {"spawn_key=(step,)": "spawn_key=(len(history) - first,)"},
+        "the generator of a step is counted from the resumption, not from the start",
+    ),
+    Mutant(
+        "resumed-run-ignores-options",
+        AROUND,
+        "training/on_disk.py",
+        {"    return started | given\n": "    return started\n"},
+        "a run that is resumed keeps its length, whatever the option says",
+    ),
+    Mutant(
+        "extended-run-with-other-rates",
+        AROUND,
+        "training/on_disk.py",
+        {"return taken <= min(one, other) and all(": "return taken <= other or all("},
+        "a run is extended after its learning rate has fallen",
+    ),
+    Mutant(
+        "resumed-run-with-a-short-history",
+        AROUND,
+        "training/on_disk.py",
+        {"len(history) < training.optimizer.steps": "len(history) < 0"},
+        "steps without a record are taken again, with the optimiser of the end",
     ),
     # Constants and defaults
     Mutant(

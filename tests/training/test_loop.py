@@ -3,8 +3,9 @@ from itertools import repeat
 import numpy as np
 import pytest
 
+from transformer_core.models import Encoder
 from transformer_core.optim import SGD, Adam
-from transformer_core.training import train
+from transformer_core.training import DataParallel, train
 
 
 class Quadratic:
@@ -15,7 +16,7 @@ class Quadratic:
         self.optimizer = Adam({"x": self.x}, 0.1)
         self.calls = 0
 
-    def loss_and_gradients(self, target):
+    def loss_and_gradients(self, target, rng):
         self.calls += 1
         error = self.x - target
         return (error * error).sum(), {"x": 2 * error}
@@ -103,8 +104,8 @@ def test_a_loss_that_is_not_finite_ends_training_before_the_step(quadratic, bad)
     twin.train(BATCHES * 2, 2)
     history = []
 
-    def loss_and_gradients(target):
-        loss, grads = quadratic.loss_and_gradients(target)
+    def loss_and_gradients(target, rng):
+        loss, grads = quadratic.loss_and_gradients(target, rng)
         return (bad if quadratic.calls == 3 else loss), grads
 
     message = f"loss at step 3: expected a finite number, got {bad}"
@@ -121,6 +122,115 @@ def test_a_loss_that_is_not_finite_ends_training_before_the_step(quadratic, bad)
     assert quadratic.optimizer.steps == 2
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_learning_rate_that_is_not_finite_ends_training_before_the_step(
+    quadratic, bad
+):
+    twin = Quadratic()
+    twin.train(BATCHES * 2, 2)
+    rates = {1: 0.1, 2: 0.1, 3: bad}
+    message = f"learning rate at step 3: expected a finite number, got {bad}"
+    with pytest.raises(ValueError, match=message):
+        quadratic.train(repeat((TARGET,)), 9, schedule=rates.get)
+    assert np.array_equal(quadratic.x, twin.x)
+    assert quadratic.optimizer.steps == 2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_gradients_that_the_optimizer_refuses_name_the_step(quadratic, bad):
+    twin = Quadratic()
+    twin.train(BATCHES * 2, 2, max_norm=1.0)
+
+    def loss_and_gradients(target, rng):
+        loss, grads = quadratic.loss_and_gradients(target, rng)
+        return loss, {"x": grads["x"] * (bad if quadratic.calls == 3 else 1)}
+
+    with pytest.raises(ValueError, match="^step 3: .*expected .*finite"):
+        train(
+            loss_and_gradients, quadratic.optimizer, repeat((TARGET,)), 9, max_norm=1.0
+        )
+    assert np.array_equal(quadratic.x, twin.x)
+    assert quadratic.optimizer.steps == 2
+
+
+def test_numbers_that_overflow_in_the_optimizer_are_named():
+    x = np.zeros(2, np.float32)
+    grads = {"x": np.full(2, 1e20, np.float32)}  # their squares overflow
+    with pytest.raises(ValueError, match="step 1: .*overflow|step 1: .*finite"):
+        train(lambda rng: (0.0, grads), Adam({"x": x}), repeat(()), 2)
+
+
+def test_a_number_too_large_on_the_way_to_a_loss_is_told_by_the_loss(quadratic):
+    def loss_and_gradients(target, rng):
+        return np.exp(np.array(1e9)), {"x": target}
+
+    with pytest.raises(ValueError, match="loss at step 1: expected a finite number"):
+        train(loss_and_gradients, quadratic.optimizer, BATCHES, 1)
+
+
+# Randomness
+
+
+def numbers_drawn(steps, history=None, **options):
+    """What the generator of each step draws first."""
+    drawn = []
+
+    def loss_and_gradients(rng):
+        drawn.append(rng.random())
+        return 0.0, {"x": np.zeros(1)}
+
+    optimizer = SGD({"x": np.zeros(1)}, 1.0)
+    train(loss_and_gradients, optimizer, repeat(()), steps, history=history, **options)
+    return drawn
+
+
+def test_the_generator_of_a_step_depends_on_the_seed_and_the_step_alone():
+    drawn = numbers_drawn(5)
+    assert len(set(drawn)) == 5
+    history = [{"step": step, "loss": 0.0} for step in (1, 2)]
+    assert numbers_drawn(5, history) == drawn[2:]
+    assert numbers_drawn(5, seed=0) == drawn
+    assert set(numbers_drawn(5, seed=1)).isdisjoint(drawn)
+
+
+def test_it_is_not_the_generator_of_the_data():
+    """The data of a step may come from the generators of (seed, step)."""
+    drawn = numbers_drawn(3, seed=7)
+    others = {np.random.default_rng((7, step)).random() for step in range(5)}
+    assert others.isdisjoint(drawn)
+
+
+def dropout_encoder():
+    rng = np.random.default_rng(3)
+    return Encoder(
+        1, 8, 2, 16, norm="pre", final_norm=False, readout=True, rng=rng, dropout=0.5
+    )
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+def test_dropout_is_on_and_goes_on_as_if_training_had_not_stopped(rng, threads):
+    batch = tuple(rng.normal(size=(2, 4, 3, 8)).astype(np.float32))
+
+    def trained(*lengths):
+        encoder, history = dropout_encoder(), []
+        loss_and_gradients = encoder.loss_and_gradients
+        if threads:
+            loss_and_gradients = DataParallel(
+                loss_and_gradients, lambda x, y: len(x), threads
+            )
+        optimizer = Adam(encoder.parameters())
+        for length in lengths:
+            train(loss_and_gradients, optimizer, repeat(batch), length, history=history)
+        return encoder.parameters(), [record["loss"] for record in history]
+
+    whole, losses = trained(6)
+    parts, losses_of_parts = trained(2, 6)
+    assert losses == losses_of_parts
+    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+    undropped, _ = dropout_encoder().loss_and_gradients(*batch)
+    assert abs(losses[0] - undropped) > 1e-3 * undropped
+
+
 def test_batches_that_run_out_are_named(quadratic):
     history = []
     with pytest.raises(ValueError, match="batches: expected 5, got 2"):
@@ -131,5 +241,5 @@ def test_batches_that_run_out_are_named(quadratic):
 
 
 def test_gradients_that_do_not_fit_are_named(quadratic):
-    with pytest.raises(ValueError, match="unknown y"):
-        train(lambda: (1.0, {"y": TARGET}), quadratic.optimizer, repeat(()), 1)
+    with pytest.raises(ValueError, match="step 1: grads: .*unknown y"):
+        train(lambda rng: (1.0, {"y": TARGET}), quadratic.optimizer, repeat(()), 1)

@@ -1,14 +1,22 @@
 import json
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from texts import ROOT
 
 from transformer_core.optim import Adam
 from transformer_core.training import Run
-from transformer_core.training.run import write_atomically
+from transformer_core.training.run import (
+    from_safetensors,
+    to_safetensors,
+    write_atomically,
+)
 
 
 def draw(rng):
@@ -89,6 +97,7 @@ def test_no_temporary_file_is_left(saved):
         "settings.json",
         "history.json",
         "checkpoint.safetensors",
+        ".lock",
     }
 
 
@@ -96,6 +105,11 @@ def test_a_folder_in_use_is_refused(saved):
     with pytest.raises(ValueError, match="first: expected a new or empty folder, got"):
         Run(saved.folder).create({"seed": 4})
     assert saved.settings() == {"seed": 3}
+
+
+def test_a_name_that_is_empty_is_no_folder():
+    with pytest.raises(ValueError, match="folder: expected a path, got an empty one"):
+        Run("")
 
 
 @pytest.mark.parametrize("below", ["", "run"])
@@ -115,9 +129,11 @@ def test_a_missing_file_is_named(tmp_path, read):
         read(Run(tmp_path / "file"))
 
 
-@pytest.mark.parametrize("content", ["", '{"seed": 3', "seed: 3"])
+@pytest.mark.parametrize(
+    "content", [b"", b'{"seed": 3', b"seed: 3", b'{"a": "\xff"}', b"[" * 10**5]
+)
 def test_unreadable_json_is_named(saved, content):
-    (saved.folder / "settings.json").write_text(content)
+    (saved.folder / "settings.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"settings\.json: expected whole JSON, got: "):
         saved.settings()
 
@@ -170,14 +186,87 @@ def test_a_checkpoint_of_another_model_is_named_and_nothing_is_copied(
     assert same(copy_of(parameters, optimizer), before)
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {"steps": "many"}])
-def test_a_file_without_the_number_of_steps_is_named(saved, model, metadata):
-    parameters, optimizer = model
-    save_file(parameters, saved.folder / "checkpoint.safetensors", metadata)
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"steps": "2"}, {"run": "2"}, {"run": '{"steps": 2}'}]
+)
+def test_a_file_without_a_checksum_is_named(saved, model, metadata):
+    save_file(model[0], saved.folder / "checkpoint.safetensors", metadata)
     before = copy_of(*model)
-    with pytest.raises(ValueError, match="expected the number of steps, got '"):
+    with pytest.raises(ValueError, match="checkpoint.*: expected a checksum, found no"):
         saved.load_checkpoint(*model)
     assert same(copy_of(*model), before)
+
+
+@pytest.mark.parametrize("steps", [None, -1, "2"])
+def test_a_file_without_the_number_of_steps_is_named(saved, model, steps):
+    path = saved.folder / "checkpoint.safetensors"
+    arrays, _ = from_safetensors(path, path.read_bytes())
+    path.write_bytes(to_safetensors(arrays, steps))
+    before = copy_of(*model)
+    with pytest.raises(ValueError, match="expected the number of steps, got "):
+        saved.load_checkpoint(*model)
+    assert same(copy_of(*model), before)
+
+
+def test_a_checkpoint_of_which_one_byte_is_another_is_refused(saved, model, rng):
+    path = saved.folder / "checkpoint.safetensors"
+    content = path.read_bytes()
+    for place in rng.choice(len(content), 200, replace=False):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        other = fresh(rng)
+        before = copy_of(*other)
+        try:
+            saved.load_checkpoint(*other)
+        except ValueError as error:
+            assert str(path) in str(error)
+            assert same(copy_of(*other), before)
+        else:  # it was a space, or the like, between the names
+            assert same(copy_of(*other), copy_of(*model))
+
+
+@pytest.mark.parametrize("size", [1, 40, 400])
+def test_a_checkpoint_that_ends_in_zeros_is_refused(saved, rng, size):
+    path = saved.folder / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-size] + bytes(size))
+    with pytest.raises(ValueError, match="expected"):
+        saved.load_checkpoint(*fresh(rng))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex128])
+def test_a_checkpoint_of_another_dtype_is_named_and_nothing_is_copied(
+    saved, rng, dtype
+):
+    parameters = draw(rng)
+    parameters["b"] = parameters["b"].astype(dtype)
+    before = copy_of(parameters, Adam(parameters))
+    message = f"b: expected dtype {np.dtype(dtype)}, got float64"
+    with pytest.raises(ValueError, match=message):
+        saved.load_checkpoint(parameters)
+    assert same(copy_of(parameters, Adam(parameters)), before)
+
+
+LAYOUTS = {
+    "Fortran": np.asfortranarray,
+    "transposed": lambda array: array.swapaxes(0, -1),
+    "every other": lambda array: array[..., ::2],
+    "reversed": lambda array: array[::-1],
+    "of the other byte order": lambda array: array.astype(
+        array.dtype.newbyteorder("S")
+    ),
+    "of no axis": lambda array: array[0, 0, 0, ...],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_an_array_comes_back_however_it_lies_in_memory(tmp_path, rng, layout):
+    parameters = {"a": layout(rng.normal(size=(3, 4, 5)))}
+    run = Run(tmp_path)
+    run.save_checkpoint(parameters, Adam(parameters))
+    loaded = {"a": np.full_like(parameters["a"], 7)}
+    run.load_checkpoint(loaded)
+    assert np.array_equal(loaded["a"], parameters["a"])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -186,6 +275,16 @@ def test_parameters_that_are_not_finite_are_not_saved(saved, model, bad):
     earlier = path.read_bytes()
     model[0]["b"][2] = bad
     with pytest.raises(ValueError, match="b: expected finite numbers to save, got NaN"):
+        saved.save_checkpoint(*model)
+    assert path.read_bytes() == earlier
+
+
+@pytest.mark.parametrize("average", ["first_moment", "second_moment"])
+def test_averages_that_are_not_finite_are_not_saved(saved, model, average):
+    path = saved.folder / "checkpoint.safetensors"
+    earlier = path.read_bytes()
+    model[1].averages[average]["b"][1] = np.inf
+    with pytest.raises(ValueError, match=rf"optimizer\.{average}\.b: expected finite"):
         saved.save_checkpoint(*model)
     assert path.read_bytes() == earlier
 
@@ -205,7 +304,7 @@ def test_a_write_that_fails_leaves_the_old_file_whole(
     model[1].step({name: np.ones_like(array) for name, array in model[0].items()})
     with monkeypatch.context() as patch:
         patch.setattr(owner, failing, fail)
-        with pytest.raises(OSError, match="no space left"):
+        with pytest.raises(OSError, match="no space left.*checkpoint.safetensors"):
             saved.save_checkpoint(*model)
     assert path.read_bytes() == earlier
     assert set(saved.folder.iterdir()) == names
@@ -226,3 +325,101 @@ def test_a_write_cut_short_never_shows_in_the_file(tmp_path, monkeypatch):
 
 def test_files_are_plain_json(saved):
     assert json.loads((saved.folder / "settings.json").read_bytes()) == {"seed": 3}
+
+
+# What a folder may hold
+
+
+@pytest.mark.parametrize(
+    "settings, files",
+    [
+        ({"seed": np.int64(1)}, {"a": b"1"}),
+        ({"rate": float("inf")}, {"a": b"1"}),
+        ({}, {"a": b"1", "../b": b"2"}),
+        ({}, {"a": b"1", "c/b": b"2"}),
+        ({}, {"a": b"1", "..": b"2"}),
+        ({}, {"a": b"1", "": b"2"}),
+    ],
+)
+def test_what_cannot_be_kept_is_named_and_leaves_no_folder(tmp_path, settings, files):
+    with pytest.raises(ValueError, match="^(settings: expected what|files: expected)"):
+        Run(tmp_path / "run").create(settings, files)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_left_before_its_settings_may_be_taken_again(tmp_path, monkeypatch):
+    run = Run(tmp_path / "run")
+
+    def killed(path, content):
+        write_atomically(path, content)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("transformer_core.training.run.write_atomically", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run.create({"seed": 1}, {"words": b"one"})
+    assert run.read("words") == b"one"
+    run.create({"seed": 2}, {"words": b"two"})
+    assert (run.settings(), run.read("words")) == ({"seed": 2}, b"two")
+
+
+@pytest.mark.parametrize(
+    "history", [{}, [1, 2], [{"loss": 1.0}], [{"step": 2}], [{"step": 1}] * 2]
+)
+def test_a_history_of_other_steps_is_named(saved, history):
+    (saved.folder / "history.json").write_text(json.dumps(history))
+    with pytest.raises(ValueError, match="history.json: expected one record for each"):
+        saved.history()
+
+
+# One at a time
+
+
+def test_a_run_is_worked_on_by_one_alone(saved):
+    with saved.lock():
+        with pytest.raises(ValueError, match="first: expected a run that nobody works"):
+            with Run(saved.folder).lock():
+                pass
+    with Run(saved.folder).lock():
+        pass
+
+
+def test_a_lock_ends_with_its_process_however_it_ends(saved):
+    script = (
+        "import os, sys\nfrom transformer_core.training import Run\n"
+        "with Run(sys.argv[1]).lock():\n print(flush=True)\n input()\n"
+    )
+    arguments = [sys.executable, "-c", script, str(saved.folder)]
+    with subprocess.Popen(
+        arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        with pytest.raises(ValueError, match="in the hands of another process"):
+            with saved.lock():
+                pass
+        process.kill()
+    with saved.lock():
+        pass
+
+
+def test_what_a_killed_process_left_half_written_goes(saved):
+    (saved.folder / ".history.json.77.part").write_bytes(b"[")
+    with saved.lock():
+        pass
+    assert not list(saved.folder.glob("*part"))
+
+
+def test_one_of_many_that_create_a_run_at_once_gets_it(tmp_path):
+    def create(number):
+        try:
+            Run(tmp_path / "run").create({"number": number}, {"file": b"%d" % number})
+        except ValueError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(create, range(24)))
+    (winner,) = [number for number, answer in enumerate(answers) if answer is None]
+    run = Run(tmp_path / "run")
+    assert run.settings() == {"number": winner}
+    assert run.read("file") == b"%d" % winner
+    assert all("run: expected a " in answer for answer in answers if answer)

@@ -1,8 +1,7 @@
 """``fill``: masked words of a sentence, restored by a model that ``train bert`` has trained."""
 
-from transformer_core.commands.train_bert import load_bert
+from transformer_core.tasks.bert import load
 from transformer_core.tasks.bert.mini_bert import fill_masks
-from transformer_core.training import Run
 
 
 def add_parser(commands):
@@ -25,8 +24,7 @@ def add_parser(commands):
 
 
 def run(options):
-    bert, tokenizer = load_bert(Run(options.folder))
-    answers = fill_masks(bert, tokenizer, options.sentence, options.top)
+    answers = fill_masks(*load(options.folder), options.sentence, options.top)
     for number, words in enumerate(answers, 1):
         if len(answers) > 1:
             print(f"[MASK] {number}")

@@ -5,10 +5,8 @@ from datetime import date
 from queue import Queue
 from threading import Thread
 
-from transformer_core.commands.runs import load_settings
-from transformer_core.commands.train_dates import date_reader
+from transformer_core.tasks.dates import load
 from transformer_core.tasks.dates.data import FIRST, LAST
-from transformer_core.training import Run
 
 TOGETHER = 256
 
@@ -32,9 +30,7 @@ def add_parser(commands):
 
 
 def run(options):
-    run = Run(options.folder)
-    reader = date_reader(load_settings(run, "dates"))
-    run.load_checkpoint(reader.model.parameters())
+    reader = load(options.folder)
     if options.words:
         ((answer, problem),) = read(reader, [" ".join(options.words)])
         if problem:
@@ -42,6 +38,8 @@ def run(options):
         print(answer)
         return 0
 
+    if sys.stdin is None:
+        raise ValueError("standard input: expected lines to read, got a closed one")
     status, done = 0, 0
     # Not sys.stdin.buffer: Python cannot end while a thread waits in it.
     stream = open(sys.stdin.fileno(), "rb", closefd=False)
@@ -87,7 +85,8 @@ def is_date(answer):
 def waiting_lines(stream):
     """Yield the lines of a stream in lists: those that wait, at least 1 and at most 256.
 
-    So a line on its own is answered at once, and of many, many are read together.
+    So a line on its own is answered at once, and of many, many are read together. An error in
+    reading is raised here, after the lines before it.
     """
     queue = Queue(TOGETHER)
 
@@ -95,17 +94,19 @@ def waiting_lines(stream):
         try:
             for line in stream:
                 queue.put(line)
-        finally:
             queue.put(None)
+        except OSError as error:
+            queue.put(OSError(f"standard input: {error}"))
 
     Thread(target=fill, daemon=True).start()
-    ended = False
-    while not ended:
+    end = False
+    while end is False:
         lines = [queue.get()]
         while len(lines) < TOGETHER and not queue.empty():
             lines.append(queue.get())
-        if lines[-1] is None:
-            ended = True
-            lines.pop()
+        if not isinstance(lines[-1], bytes):
+            end = lines.pop()
         if lines:
             yield lines
+    if end is not None:
+        raise end

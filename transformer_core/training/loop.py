@@ -1,32 +1,40 @@
 """The training loop."""
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
+
+from transformer_core.optim.optimizer import Optimizer
 
 
 def train(
-    loss_and_gradients,
-    optimizer,
-    batches,
-    steps,
+    loss_and_gradients: Callable,
+    optimizer: Optimizer,
+    batches: Iterable[tuple],
+    steps: int | Callable[[list], int],
     *,
-    schedule=None,
-    max_norm=None,
-    history=None,
-    after_step=None,
-):
+    seed: int = 0,
+    schedule: Callable[[int], float] | None = None,
+    max_norm: float | None = None,
+    history: list[dict] | None = None,
+    after_step: Callable[[list], None] | None = None,
+) -> list[dict]:
     """Step the optimiser along the gradients of one batch after another, with a progress bar.
 
     Parameters
     ----------
     loss_and_gradients : callable
-        ``loss_and_gradients(*batch)`` returns the loss and a gradient for every parameter of
-        ``optimizer``.
+        ``loss_and_gradients(*batch, rng=rng)`` returns the loss and a gradient for every
+        parameter of ``optimizer``. The generator draws what is dropped.
     optimizer : Optimizer
     batches : iterable of tuple
         At least as many as there are steps to take.
     steps : int or callable
         Train until the history is this long. ``steps(history)``, asked again after every step,
         may be an estimate until it is reached.
+    seed : int
+        Each step has a generator of its own, which depends on the seed and the step alone: a
+        training that goes on from its history drops what it would have dropped.
     schedule : callable, optional
         ``schedule(step)`` is the learning rate of the steps 1, 2, ... Default: the optimiser's.
     max_norm : float, optional
@@ -45,8 +53,10 @@ def train(
     Raises
     ------
     ValueError
-        If the loss is not finite, naming the step; the parameters are left as they were before
-        it. Or if the batches run out.
+        If the loss or the learning rate is not finite, or the optimiser refuses the gradients,
+        naming the step; the parameters are left as they were before it. If numbers overflow in
+        the optimiser, also naming the step; the parameters are of no use then. Or if the batches
+        run out.
     """
     from tqdm import tqdm
 
@@ -62,17 +72,32 @@ def train(
                 raise ValueError(
                     f"batches: expected {total - first}, got {len(history) - first}"
                 )
-            # A loss that is not finite tells it better than a warning.
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
+            # What is not finite in the end is an error, which tells it better than a warning.
             with np.errstate(over="ignore", invalid="ignore"):
-                loss, grads = loss_and_gradients(*batch)
-                if not np.isfinite(loss):
-                    raise ValueError(
-                        f"loss at step {step}: expected a finite number, got {loss}"
-                    )
-                if schedule is not None:
-                    optimizer.learning_rate = schedule(step)
-                optimizer.step(grads, max_norm)
-                del grads  # before the next ones are computed
+                loss, grads = loss_and_gradients(*batch, rng=rng)
+            if not np.isfinite(loss):
+                raise ValueError(
+                    f"loss at step {step}: expected a finite number, got {loss}"
+                )
+            if schedule is not None:
+                optimizer.learning_rate = schedule(step)
+            if not np.isfinite(optimizer.learning_rate):
+                raise ValueError(
+                    f"learning rate at step {step}: expected a finite number, "
+                    f"got {optimizer.learning_rate}"
+                )
+            try:
+                with np.errstate(over="raise", invalid="raise"):
+                    optimizer.step(grads, max_norm)
+            except ValueError as error:
+                raise ValueError(f"step {step}: {error}") from error
+            except FloatingPointError as error:
+                raise ValueError(
+                    f"step {step}: expected finite parameters and averages, got {error}; "
+                    "some of them have changed"
+                ) from error
+            del grads  # before the next ones are computed
             history.append({"step": step, "loss": float(loss)})
             if after_step is not None:
                 after_step(history)

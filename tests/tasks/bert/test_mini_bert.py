@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from transformer_core.layers import AttentionSpec
 from transformer_core.ops import cross_entropy
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.mini_bert import (
+    SPEC,
     fill_masks,
     measure,
     mini_bert,
@@ -17,7 +21,14 @@ from transformer_core.tasks.bert.wordpiece import (
     train_wordpiece,
 )
 
-SMALL = {"length": 12, "layers": 1, "width": 8, "heads": 2, "hidden_width": 16}
+
+def small(width, heads):
+    attention = AttentionSpec(heads, bias=False)
+    spec = replace(SPEC, width=width, attention=attention, hidden_width=16)
+    return {"spec": spec, "length": 12, "layers": 1}
+
+
+SMALL = small(8, 2)
 TEXTS = ["cats chase mice and mice eat cheese", "the cat chases a mouse"] * 3
 
 
@@ -83,23 +94,23 @@ def test_heads_start_with_their_eyes_on_a_neighbour(rng):
 
 def test_any_number_of_heads_has_neighbours_to_look_at(rng):
     for heads in (1, 3):
-        model = mini_bert(np.ones(40), rng, **SMALL | {"width": 6, "heads": heads})
+        model = mini_bert(np.ones(40), rng, **small(6, heads))
         assert model.parameters().keys()
 
 
 @pytest.mark.parametrize(
-    "shares, sizes, message",
+    "shares, settings, message",
     [
         ([0.5, np.nan], {}, r"shares: expected finite ones from 0 up, got \[0.5 nan\]"),
         ([0.5, np.inf], {}, "shares: expected finite ones from 0 up, got .* inf"),
         ([1.5, -0.5], {}, r"shares: expected .* from 0 up, got \[ 1.5 -0.5\]"),
         ([0.0, 0.0], {}, r"shares: expected .* from 0 up, got \[0. 0.\]"),
-        ([0.5, 0.5], {"width": 9, "heads": 3}, "width: expected an even .* got 9"),
+        ([0.5, 0.5], small(9, 3), "width: expected an even .* got 9"),
     ],
 )
-def test_what_no_model_can_start_from_is_named(rng, shares, sizes, message):
+def test_what_no_model_can_start_from_is_named(rng, shares, settings, message):
     with pytest.raises(ValueError, match=message):
-        mini_bert(np.array(shares), rng, **SMALL | sizes)
+        mini_bert(np.array(shares), rng, **SMALL | settings)
 
 
 @pytest.mark.parametrize("together", [1, 2, 16])

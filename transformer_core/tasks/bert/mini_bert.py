@@ -15,10 +15,19 @@ from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, token_ids
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-SIZES = {"length": 64, "layers": 3, "width": 192, "heads": 4, "hidden_width": 768}
+SPEC = LayerSpec(
+    192, AttentionSpec(4, bias=False), 768, "post", feed_forward="gelu_tanh"
+)
+LENGTH, LAYERS = 64, 3
 
 
-def mini_bert(shares: np.ndarray, rng: np.random.Generator, **sizes: int) -> Bert:
+def mini_bert(
+    shares: np.ndarray,
+    rng: np.random.Generator,
+    spec: LayerSpec = SPEC,
+    length: int = LENGTH,
+    layers: int = LAYERS,
+) -> Bert:
     r"""Build a Mini-BERT that starts with what is known before any training.
 
     Tied, with GELU and with a LayerNorm after the embeddings. The bias of the read-out starts at
@@ -32,9 +41,10 @@ def mini_bert(shares: np.ndarray, rng: np.random.Generator, **sizes: int) -> Ber
         The frequency of each token, see :func:`frequencies`. What never occurs starts at half
         the smallest.
     rng : numpy.random.Generator
-    **sizes : int
-        Other ``length``, ``layers``, ``width``, ``heads`` or ``hidden_width`` than
-        T = 64, L = 3, D = 192, H = 4 and F = 768.
+    spec : LayerSpec
+        Of every layer. Default: D = 192, H = 4, F = 768, Post-LN, GELU, attention without biases.
+    length, layers : int
+        T and L.
 
     Returns
     -------
@@ -48,22 +58,14 @@ def mini_bert(shares: np.ndarray, rng: np.random.Generator, **sizes: int) -> Ber
     check_shape("shares", shares, "V")
     if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.any()):
         raise ValueError(f"shares: expected finite ones from 0 up, got {shares}")
-    sizes = SIZES | sizes
-    spec = LayerSpec(
-        sizes["width"],
-        AttentionSpec(sizes["heads"], bias=False),
-        sizes["hidden_width"],
-        "post",
-        feed_forward="gelu_tanh",
-    )
-    stack = StackSpec(len(shares), sizes["length"], sizes["layers"])
+    stack = StackSpec(len(shares), length, layers)
     bert = Bert(spec, stack, rng, tied=True, embedding_norm=True)
     bert.readout.bias[...] = np.log(np.maximum(shares, shares[shares > 0].min() / 2))
-    width = sizes["width"]
+    width = spec.width
     if width % 2:
         raise ValueError(f"width: expected an even number, got {width}")
     frequencies = np.pi * (np.arange(width // 2) + 0.5) / (width // 2)
-    angles = np.outer(np.arange(sizes["length"]), frequencies)
+    angles = np.outer(np.arange(length), frequencies)
     positions = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
     bert.positions.table[...] = 0.02 * sqrt(2) * positions.reshape(-1, width)
     look_at_neighbours(bert.encoder.layers[0].attention.branch, frequencies, rng)

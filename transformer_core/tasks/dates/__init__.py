@@ -3,6 +3,7 @@
 from transformer_core.tasks.dates.characters import Characters
 from transformer_core.tasks.dates.data import LANGUAGES, Dates, normalise, split_days
 from transformer_core.tasks.dates.reader import DateReader
+from transformer_core.tasks.dates.recipe import load
 from transformer_core.tasks.dates.rules import DateRules
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "DateReader",
     "DateRules",
     "Dates",
+    "load",
     "normalise",
     "split_days",
 ]

@@ -1,0 +1,385 @@
+"""Trainings on disk, by a recipe that takes no time."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from transformer_core import __version__
+from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.training import Recipe, Run, Training, train_on_disk
+from transformer_core.training.on_disk import Deadline
+
+DEFAULTS = {
+    "steps": 12,
+    "minutes": None,
+    "learning_rate": 0.1,
+    "sizes": {"width": 3},
+    "max_norm": None,
+    "seed": 0,
+    "checkpoint_every": 5,
+    "warmup": "none",
+}
+
+
+class Interrupted(Exception):
+    """An end that nobody catches, as of a killed process."""
+
+
+def noisy(at=None, act=None):
+    """A recipe whose every step depends on its number and its generator.
+
+    At one step, ``act`` is called in the midst of it.
+    """
+
+    def training(settings, files):
+        x = np.zeros(settings["sizes"]["width"])
+        optimizer = Adam({"x": x}, settings["learning_rate"])
+
+        def loss_and_gradients(target, rng):
+            if optimizer.steps + 1 == at:
+                act()
+            return float(((x - target) ** 2).mean()), {
+                "x": x - target + rng.normal(size=x.shape)
+            }
+
+        def batches(first):
+            for step in range(first, 10**6):
+                yield (np.array(step % 7.0),)
+
+        def schedule(step, steps):
+            warmup = steps // 2 if settings["warmup"] == "long" else 2
+            peak = settings["learning_rate"]
+            return warmup_stable_decay(step, steps, peak, warmup, steps // 3)
+
+        return Training(
+            loss_and_gradients, optimizer, batches, schedule, lambda: [("x", x.sum())]
+        )
+
+    return Recipe("noisy", DEFAULTS, ("steps", "minutes"), training)
+
+
+RECIPE = noisy()
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def run_of(folder, recipe=RECIPE, resume=False, **given):
+    train_on_disk(recipe, folder, given, resume)
+    return files(folder)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def whole(tmp_path):
+    return run_of(tmp_path / "whole")
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+# What is on disk
+
+
+def test_a_run_holds_its_settings_and_who_made_it(folder):
+    run_of(folder, seed=3)
+    assert Run(folder).settings() == DEFAULTS | {
+        "model": "noisy",
+        "version": __version__,
+        "seed": 3,
+    }
+
+
+def test_of_the_lengths_only_the_one_that_is_given_holds(folder):
+    run_of(folder, minutes=1e-4)
+    settings = Run(folder).settings()
+    assert (settings["steps"], settings["minutes"]) == (None, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"learning_rate": np.inf}, "learning_rate: expected a finite number, got inf"),
+        ({"learning_rate": 0.0}, "learning_rate: expected a positive number, got 0.0"),
+        ({"steps": 0}, "steps: expected a whole number of at least 1, got 0"),
+        ({"minutes": np.nan}, "minutes: expected a finite number, got nan"),
+        ({"minutes": -1.0}, "minutes: expected a positive number, got -1.0"),
+        ({"minutes": 1e308}, "minutes: expected a positive number, got 1e.308"),
+        ({"step": 3}, "settings: expected some of steps, .*, got step"),
+        ({"steps": 3, "minutes": 1.0}, "settings: expected one of steps, minutes"),
+    ],
+)
+def test_settings_that_do_not_hold_leave_no_folder(folder, given, message):
+    with pytest.raises(ValueError, match=message):
+        run_of(folder, **given)
+    assert not folder.exists()
+
+
+def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(
+    folder, monkeypatch
+):
+    for module in ("tqdm", "safetensors.numpy"):
+        with monkeypatch.context() as patch:
+            patch.setitem(__import__("sys").modules, module, None)
+            with pytest.raises(ModuleNotFoundError):
+                run_of(folder)
+        assert not folder.exists()
+
+
+# Stopped and resumed
+
+
+@pytest.mark.parametrize("step", range(1, 13))
+def test_ctrl_c_ends_a_run_after_its_step_and_it_resumes_bit_by_bit(
+    folder, whole, step
+):
+    with pytest.raises(KeyboardInterrupt):
+        run_of(folder, noisy(step, press_ctrl_c))
+    assert len(Run(folder).history()) == Run(folder).steps() == step
+    assert run_of(folder, resume=True) == whole
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_while_a_run_is_made_waits_until_it_is(folder, whole, monkeypatch):
+    create = Run.create
+
+    def interrupted(*arguments):
+        press_ctrl_c()
+        create(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "create", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_of(folder)
+    assert Run(folder).steps() == 1
+    assert run_of(folder, resume=True) == whole
+
+
+def test_ctrl_c_before_a_run_is_made_leaves_nothing(folder):
+    recipe = RECIPE._replace(prepare=lambda settings: press_ctrl_c())
+    with pytest.raises(KeyboardInterrupt):
+        run_of(folder, recipe)
+    assert not folder.exists()
+    assert Run(folder).steps() is None
+
+
+def test_a_second_ctrl_c_ends_a_run_at_once(folder, whole):
+    def press_twice():
+        press_ctrl_c()
+        press_ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(folder, noisy(8, press_twice))
+    assert Run(folder).steps() == 5
+    assert run_of(folder, resume=True) == whole
+
+
+@pytest.mark.parametrize("step", [1, 3, 6, 12])
+def test_a_run_that_was_killed_resumes_from_its_last_checkpoint(folder, whole, step):
+    def kill():
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        run_of(folder, noisy(step, kill))
+    assert run_of(folder, resume=True) == whole
+
+
+@pytest.mark.parametrize("writes", range(12))
+def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
+    folder, whole, monkeypatch, writes
+):
+    from transformer_core.training import run
+
+    write, left = run.write_atomically, [None] * writes
+
+    def killed(path, content):
+        if not left:
+            raise Interrupted
+        left.pop()
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "write_atomically", killed)
+        if writes < 11:
+            with pytest.raises(Interrupted):
+                run_of(folder)
+        else:
+            run_of(folder)
+    begun = (folder / "settings.json").exists()
+    assert begun == (writes >= 3)
+    assert run_of(folder, resume=begun) == whole
+
+
+def test_an_error_in_training_leaves_the_losses_before_it(folder):
+    def fail():
+        raise ValueError("too bad")
+
+    with pytest.raises(ValueError, match="too bad"):
+        run_of(folder, noisy(8, fail))
+    assert len(Run(folder).history()) == 7
+
+
+def test_a_history_shorter_than_the_checkpoint_is_refused(folder):
+    run_of(folder)
+    Run(folder).save_history(Run(folder).history()[:11])
+    before = files(folder)
+    with pytest.raises(ValueError, match="history of the 12 steps .*, got 11"):
+        run_of(folder, resume=True)
+    assert files(folder) == before
+
+
+def test_a_run_in_the_hands_of_another_is_not_touched(folder):
+    run_of(folder)
+    before = files(folder)
+    with Run(folder).lock():
+        with pytest.raises(ValueError, match="expected a run that nobody works on"):
+            run_of(folder, resume=True)
+    assert files(folder) == before
+
+
+# Resumed with options
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"seed": 1}, "seed: expected 0, as .*run was started with, got 1"),
+        ({"learning_rate": 0.2}, "learning_rate: expected 0.1, as .*, got 0.2"),
+        ({"minutes": 2.0}, "minutes: expected none, as .*, got 2.0"),
+        ({"steps": 0}, "steps: expected a whole number of at least 1, got 0"),
+    ],
+)
+def test_an_option_that_contradicts_the_run_is_refused(folder, given, message):
+    before = run_of(folder)
+    with pytest.raises(ValueError, match=message):
+        run_of(folder, resume=True, **given)
+    assert files(folder) == before
+
+
+def test_options_that_the_run_was_started_with_may_be_given_again(folder, whole):
+    with pytest.raises(KeyboardInterrupt):
+        run_of(folder, noisy(3, press_ctrl_c))
+    assert run_of(folder, resume=True, seed=0, steps=12) == whole
+
+
+@pytest.mark.parametrize("stop", [2, 8, 9, 10, None])
+@pytest.mark.parametrize("steps", [13, 24])
+def test_an_extended_run_equals_one_that_was_as_long_from_the_start(
+    tmp_path, folder, stop, steps
+):
+    """Of 12 steps 4 fall: after the ninth, the tenth has a lower rate."""
+    if stop:
+        with pytest.raises(KeyboardInterrupt):
+            run_of(folder, noisy(stop, press_ctrl_c))
+    else:
+        run_of(folder)
+    longer = run_of(tmp_path / "longer", steps=steps)
+    assert run_of(folder, resume=True, steps=steps) == longer
+
+
+@pytest.mark.parametrize("stop, steps", [(5, 11), (2, 6)])
+def test_a_run_may_be_made_shorter_where_it_makes_no_difference(
+    tmp_path, folder, stop, steps
+):
+    with pytest.raises(KeyboardInterrupt):
+        run_of(folder, noisy(stop, press_ctrl_c))
+    shorter = run_of(tmp_path / "shorter", steps=steps)
+    assert run_of(folder, resume=True, steps=steps) == shorter
+
+
+@pytest.mark.parametrize("given", [{"steps": 6}, {"steps": 8}])
+def test_a_length_that_the_steps_taken_do_not_fit_is_refused(folder, given):
+    before = run_of(folder)
+    message = (
+        f"steps: expected 12, got {given['steps']}: the learning rate of the \\d+ steps"
+    )
+    with pytest.raises(ValueError, match=message):
+        run_of(folder, resume=True, **given)
+    assert files(folder) == before
+
+
+def test_a_run_whose_rate_follows_from_its_length_at_once_cannot_be_extended(folder):
+    before = run_of(folder, warmup="long")
+    assert "before_decay.safetensors" not in before
+    with pytest.raises(ValueError, match="steps: expected 12, got 24: the learning"):
+        run_of(folder, resume=True, steps=24)
+    assert files(folder) == before
+
+
+def test_a_run_for_a_time_is_extended_only_before_its_first_step(folder):
+    before = run_of(folder, minutes=1e-4)
+    with pytest.raises(ValueError, match="minutes: expected 0.0001, got 0.01: the le"):
+        run_of(folder, resume=True, minutes=0.01)
+    with pytest.raises(ValueError, match="steps: expected none, .*, got 3"):
+        run_of(folder, resume=True, steps=3)
+    assert files(folder) == before
+
+
+def test_an_extension_that_was_killed_can_be_taken_up(tmp_path, folder, monkeypatch):
+    run_of(folder)
+
+    def kill(*_):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save_settings", kill)
+        with pytest.raises(Interrupted):
+            run_of(folder, resume=True, steps=24)
+    longer = run_of(tmp_path / "longer", steps=24)
+    assert run_of(folder, resume=True, steps=24) == longer
+
+
+# Damaged settings
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (lambda s: [], r"expected a run of 'train noisy', got the settings \[\]"),
+        (lambda s: s | {"model": "other"}, "expected a run of 'train noisy', got"),
+        (
+            lambda s: {"model": "noisy", "seed": 0, "steps": 12},
+            "settings of version .*, got those of an older one, without checkpoint",
+        ),
+        (lambda s: s | {"seed": "0"}, "seed: expected a setting such as 0, got '0'"),
+        (lambda s: s | {"seed": None}, "seed: expected a setting such as 0, got None"),
+        (lambda s: s | {"seed": True}, "seed: expected a setting such as 0, got True"),
+        (lambda s: s | {"sizes": {}}, "sizes: expected a setting such as {'width': 3}"),
+        (lambda s: s | {"sizes": 3}, "sizes: expected a setting such as {'width': 3}"),
+        (lambda s: s | {"max_norm": [1]}, "max_norm: expected a setting such as None"),
+        (lambda s: s | {"steps": "12"}, "steps: expected a setting such as 12"),
+        (
+            lambda s: s | {"checkpoint_every": 0},
+            "checkpoint_every: expected a whole number of at least 1, got 0",
+        ),
+        (lambda s: s | {"steps": None}, "expected one of steps, minutes"),
+    ],
+)
+def test_damaged_settings_are_named(folder, damage, message):
+    run_of(folder)
+    path = folder / "settings.json"
+    path.write_text(json.dumps(damage(json.loads(path.read_text()))))
+    before = files(folder)
+    with pytest.raises(ValueError, match=message):
+        run_of(folder, resume=True)
+    assert files(folder) == before
+
+
+def test_a_history_without_times_is_named(folder):
+    run_of(folder, minutes=1e-4)
+    history = [{"step": r["step"]} for r in Run(folder).history()]
+    Run(folder).save_history(history)
+    with pytest.raises(ValueError, match="history: expected the seconds of each step"):
+        run_of(folder, resume=True)
+
+
+def test_a_time_may_be_longer_than_any_training():
+    assert Deadline(1e305)([]) == 2**53

@@ -1,0 +1,106 @@
+"""``train``: the trainings of the book, in a folder that keeps what they come to."""
+
+import argparse
+
+from transformer_core.tasks.bert.recipe import RECIPE as BERT
+from transformer_core.tasks.dates.recipe import RECIPE as DATES
+from transformer_core.tasks.reconstruction.recipe import RECIPE as ENCODER
+from transformer_core.training import Run, train_on_disk
+
+
+def add_parser(commands):
+    models = commands.add_parser("train", help="train a model").add_subparsers(
+        dest="model", required=True
+    )
+    encoder = add_model(
+        models,
+        ENCODER,
+        "an encoder that gives back its input's embeddings",
+        "Train a Transformer encoder of 2 layers (D = 64, H = 4, F = 256) to give back the "
+        "embeddings of 32 sequences of 16 tokens, and measure it on sequences it never saw.",
+    )
+    encoder("--placement", "Pre-LN or Post-LN", choices=["pre", "post"])
+    encoder("--epochs", "steps on the training batch", type=int)
+
+    dates = add_model(
+        models,
+        DATES,
+        "an encoder-decoder that reads dates in many languages",
+        "Train a Transformer encoder-decoder of 2 + 2 layers (D = 64, H = 4, F = 256) to read "
+        "dates, as people write them in twelve languages, into ISO 8601, and measure it on "
+        "dates it never saw. The command 'read' uses what is trained.",
+    )
+    dates("--steps", f"batches of {DATES.defaults['batch']} to train on", type=int)
+
+    bert = add_model(
+        models,
+        BERT,
+        "a Mini-BERT that restores masked words",
+        "Train a Mini-BERT (L = 3, D = 192, H = 4, F = 768, T = 64, V = 8192) to restore "
+        "masked tokens of the documentation of Python, NumPy and Matplotlib, as it is "
+        "installed here, or of your own text; and measure it on documents it never saw. The "
+        "command 'fill' uses what is trained.",
+    )
+    bert(
+        "--text",
+        "a .txt file in UTF-8, or a folder of them, to train on instead",
+        metavar="PATH",
+    )
+    bert("--minutes", "time to train for", type=float)
+    bert(
+        "--steps",
+        f"batches of {BERT.defaults['batch']} to train on, instead of a time",
+        type=int,
+    )
+
+
+def add_model(models, recipe, summary, description):
+    """Add a model with the options of every training; return what adds one of its settings."""
+    parser = models.add_parser(recipe.model, help=summary, description=description)
+    parser.add_argument(
+        "--out",
+        required=True,
+        metavar="RUN",
+        help="folder for settings.json, history.json and checkpoint.safetensors",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint in RUN, with the settings it was started with; "
+        "another length is taken where the learning rate so far would have been the same",
+    )
+
+    def add_setting(option, meaning, **how):
+        default = (recipe.defaults | recipe.defaults["spec"])[
+            option[2:].replace("-", "_")
+        ]
+        shown = "" if default is None else f" (default: {default})"
+        parser.add_argument(
+            option, default=argparse.SUPPRESS, help=meaning + shown, **how
+        )
+
+    add_setting("--learning-rate", "of Adam, at its peak", type=float)
+    add_setting("--seed", "for data, initial parameters and dropout", type=int)
+    parser.set_defaults(run=run, recipe=recipe)
+    return add_setting
+
+
+def run(options):
+    recipe, folder = options.recipe, options.out
+    spec = recipe.defaults["spec"]
+    given = {n: v for n, v in vars(options).items() if n in recipe.defaults}
+    given["spec"] = {n: v for n, v in vars(options).items() if n in spec}
+    try:
+        training = train_on_disk(recipe, folder, given, options.resume)
+        measures = dict(training.measures())
+    except KeyboardInterrupt:
+        steps = Run(folder).steps()
+        raise KeyboardInterrupt(
+            "nothing is saved"
+            if steps is None
+            else f"{folder} holds step {steps}, from which --resume goes on"
+        ) from None
+    width = max(map(len, measures))
+    for name, figure in measures.items():
+        print(f"{name:{width}} {figure:>8}")
+    print(f"saved in {folder}")

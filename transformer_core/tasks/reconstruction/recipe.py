@@ -1,0 +1,78 @@
+"""The training of the chapter *Training the encoder*."""
+
+from dataclasses import asdict
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+
+from transformer_core.layers import LayerSpec
+from transformer_core.ops import mean_squared_error
+from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.tasks.reconstruction.data import Reconstruction, predict_zero
+from transformer_core.tasks.reconstruction.model import Reconstructor
+from transformer_core.training import Recipe, Run, Training, load_settings
+
+DEFAULTS = {
+    "spec": asdict(LayerSpec(64, 4, 256, "pre")),
+    "layers": 2,
+    "epochs": 500,
+    "batch": 32,
+    "learning_rate": 3e-3,
+    "beta2": 0.999,
+    "max_norm": None,
+    "seed": 0,
+    "checkpoint_every": 50,
+}
+UNSEEN_SEQUENCES = 256
+
+
+def build(settings: dict, rng: np.random.Generator) -> Reconstructor:
+    """Build what the settings of a run describe, untrained."""
+    return Reconstructor(LayerSpec(**settings["spec"]), settings["layers"], rng)
+
+
+def training(settings: dict, files: dict[str, bytes]) -> Training:
+    rng = np.random.default_rng(settings["seed"])
+    task = Reconstruction(rng, width=settings["spec"]["width"])
+    batch = task.sample(settings["batch"], rng)
+    unseen = task.sample(UNSEEN_SEQUENCES, rng)
+    model = build(settings, rng)
+    peak = settings["learning_rate"]
+
+    def schedule(epoch, epochs):
+        return warmup_stable_decay(epoch, epochs, peak, decay=max(1, epochs // 5))
+
+    def error(inputs, targets):
+        loss, _ = mean_squared_error(model.forward(inputs)[0], targets)
+        return f"{loss:.5f}"
+
+    def measures():
+        yield "MSE on the training batch", error(*batch)
+        yield "MSE on unseen sequences", error(*unseen)
+        yield "MSE of predicting zero", f"{predict_zero(unseen[1]):.5f}"
+
+    return Training(
+        model.loss_and_gradients,
+        Adam(model.parameters, peak, beta2=settings["beta2"]),
+        lambda first: repeat(batch),
+        schedule,
+        measures,
+    )
+
+
+RECIPE = Recipe("encoder", DEFAULTS, ("epochs",), training)
+
+
+def load(folder: str | Path) -> Reconstructor:
+    """Return the model that ``train encoder`` has trained into a folder.
+
+    Raises
+    ------
+    ValueError
+        If it has not, or the run is damaged.
+    """
+    run = Run(folder)
+    model = build(load_settings(run, RECIPE), np.random.default_rng(0))
+    run.load_checkpoint(model.parameters())
+    return model
