@@ -953,7 +953,7 @@ CATALOGUE = [
         "layer-norm-eps-of-bert",
         FORWARD,
         "ops/layer_norm.py",
-        {"eps=1e-5": "eps=1e-12"},
+        {"1e-5": "1e-12"},
         "one library's default stands in another's formula",
     ),
     Mutant(
@@ -967,14 +967,14 @@ CATALOGUE = [
         "adam-betas-swapped",
         AROUND,
         "optim/adam.py",
-        {"beta1=0.9, beta2=0.999": "beta1=0.999, beta2=0.9"},
+        {"0.9,": "0.9990,", "0.999,": "0.9,"},
         "the gradient is averaged over a thousand steps, its square over ten",
     ),
     Mutant(
         "adam-eps-default",
         AROUND,
         "optim/adam.py",
-        {"eps=1e-8": "eps=1e-6"},
+        {"1e-8": "1e-6"},
         "BERT's epsilon stands in for Adam's",
     ),
     Mutant(
@@ -988,7 +988,7 @@ CATALOGUE = [
         "adamw-decay-default",
         AROUND,
         "optim/adamw.py",
-        {"weight_decay=0.01": "weight_decay=0.1"},
+        {"0.01": "0.1"},
         "the default decay is ten times too strong",
     ),
     Mutant(
@@ -1006,17 +1006,6 @@ CATALOGUE = [
         "tasks/bert/wordpiece.py",
         {'("[PAD]", "[UNK]", ': '("[UNK]", "[PAD]", '},
         "the ids of two special tokens are swapped",
-    ),
-    Mutant(
-        "masking-a-tenth",
-        AROUND,
-        "tasks/bert/masking.py",
-        {
-            "def mask(ids, vocabulary, rng, share=0.15)": (
-                "def mask(ids, vocabulary, rng, share=0.1)"
-            )
-        },
-        "the default share is not BERT's",
     ),
     # The gradient check itself
     Mutant(
@@ -1036,13 +1025,6 @@ CATALOGUE = [
             )
         },
         "a constant in the denominator lets every small gradient pass, zeros included",
-    ),
-    Mutant(
-        "check-step-too-small",
-        AROUND,
-        "gradient_check.py",
-        {"def central_difference(f, x, h=1e-5": "def central_difference(f, x, h=1e-9"},
-        "a smaller step is taken for a better one, and rounding is measured",
     ),
 ]
 
