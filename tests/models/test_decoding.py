@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cases import split_variant
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from witnesses import arrays_in, generators, padding, randomise, sizes
 
@@ -319,6 +319,7 @@ def test_each_source_is_searched_by_itself(drawn, length_penalty, beam):
         steps = alone[0].shape[2]
         assert np.allclose(alone[2][0], together[2][b], rtol=1e-9)
         real = alone[2][0] > -np.inf
+        assume(np.all(np.diff(alone[2][0, real]) < -1e-9))  # rounding orders equals
         assert np.array_equal(alone[0][0, real], together[0][b, real, :steps])
         assert np.array_equal(alone[1][0, real], together[1][b, real])
 
