@@ -1,6 +1,7 @@
 """The pages made from the docstrings: equations, chapters and sources become links."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 from docutils import nodes
@@ -30,7 +31,7 @@ def link(app, what, name, member, options, lines):
     origin = []
     labels = re.findall(LABEL, text)
     if labels and what in ("class", "function"):
-        origin.append(f"Derived in :doc:`/{pages_of_labels(app)[labels[0]]}`.")
+        origin.append(f"Derived in :doc:`/{pages_of_labels(app.srcdir)[labels[0]]}`.")
     if source := re.search(SOURCE, text, re.MULTILINE):
         text = text.replace(source[0], "")
         origin.append(
@@ -44,15 +45,14 @@ def link(app, what, name, member, options, lines):
     lines[:] = "\n".join(parts).splitlines()
 
 
-def pages_of_labels(app):
+@cache
+def pages_of_labels(root):
     """The page of each labelled equation of the book."""
     pages = {}
-    for path in sorted(Path(app.srcdir).glob("book/*.md")):
+    for path in sorted(Path(root).glob("book/*.md")):
         text = path.read_text(encoding="utf-8")
         for label in re.findall(rf"\(({LABEL})\)$|^:label: ({LABEL})$", text, re.M):
-            pages["".join(label)] = (
-                path.relative_to(app.srcdir).with_suffix("").as_posix()
-            )
+            pages["".join(label)] = f"book/{path.stem}"
     return pages
 
 
