@@ -166,7 +166,10 @@ def test_a_mutant_that_does_not_fit_is_named(edits, message):
 
 
 def test_a_mutant_that_cannot_be_planted_whole_is_named_and_leaves_nothing_behind():
-    edits = {"=0.01": "=0.1", "super().update(name": "Adam.update(self, name"}
+    edits = {
+        "float = 0.01": "float = 0.1",
+        "super().update(name": "Adam.update(self, name",
+    }
     wrong = edited(edits, "optim/adamw.py")
     with pytest.raises(ValueError, match="a-mutant: .* free vars"), planted(wrong):
         pass

@@ -208,7 +208,7 @@ def check_gradients(
     for name, grad in grads.items():
         if not np.isfinite(grad).all():
             raise ValueError(f"grads: {name}: expected finite numbers, got {grad}")
-    scale = 1e-3 * max(np.linalg.norm(in_double(grad)) for grad in grads.values())
+    scale = 1e-3 * max(float(np.linalg.norm(in_double(g))) for g in grads.values())
     errors = {}
     for name, array in arrays.items():
         at = np.arange(array.size)

@@ -300,9 +300,7 @@ def test_a_loss_that_is_not_finite_leaves_a_readable_run(tmp_path, text, capsys)
     options = ["--text", text, "--steps", "9", "--learning-rate", "1e30"]
     assert train(tmp_path / "run", *options) == 1
     error = capsys.readouterr().err
-    assert re.fullmatch(
-        r"error: (loss at step \d: expected a finite number|grads: .*), got .*\n", error
-    )
+    assert re.fullmatch(r"error: step \d: .*: expected .*, got .*\n", error)
     assert len(Run(tmp_path / "run").history()) >= 1
 
 
@@ -350,7 +348,7 @@ def test_fill_numbers_the_masks_if_there_are_several(uninterrupted, capsys):
         ("[MASK] " * 15, None, "expected at most 14 pieces of words, got 15"),
         ("[MASK]", cut("tokenizer.json"), "tokenizer.json: expected a tokenizer.*"),
         ("[MASK]", cut("checkpoint.safetensors"), "expected a whole safetensors .*"),
-        ("[MASK] \udcff", None, "expected text in the shell's encoding, got .*"),
+        ("[MASK] \udcff", None, "expected Unicode characters, got .*"),
         ("[MASK]", change_model, "expected a run of 'train bert', got .*"),
     ],
 )

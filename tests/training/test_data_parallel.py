@@ -3,12 +3,12 @@ from time import sleep
 
 import numpy as np
 import pytest
+from cases import split_variant
 from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 from witnesses import generators, randomise
 
-from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import causal_keep
 from transformer_core.optim import Adam, AdamW
@@ -23,9 +23,9 @@ def counted(ids, targets, masked, *others):
     return masked.sum()
 
 
-def bert(rng, dtype=np.float64, **settings):
-    spec = LayerSpec(6, 2, 7, "post", dtype=dtype, **settings)
-    return randomise(Bert(spec, StackSpec(V, T, 2), rng), rng)
+def bert(rng, dtype=np.float64, length=T, **variant):
+    spec, others = split_variant(6, 2, 7, variant, "post", dtype)
+    return randomise(Bert(spec, StackSpec(V, length, 2), rng, **others), rng)
 
 
 def draw(rng, counts=(1, 4, 0, 2, 3)):
@@ -90,7 +90,7 @@ def test_every_array_is_cut_and_none_is_passed_on(rng):
 @pytest.mark.parametrize("batch", [2, 3, 5])
 def test_a_mask_of_all_sequences_goes_whole_to_every_shard(rng, batch):
     """With as many sequences as positions, too."""
-    model = randomise(Bert(V, batch, 1, 6, 2, 7, rng=rng, dtype=np.float64), rng)
+    model = bert(rng, length=batch)
     ids, targets = (rng.integers(V, size=(batch, batch)) for _ in range(2))
     inputs = ids, targets, np.ones((batch, batch), bool)
     keep = causal_keep(batch)

@@ -3,8 +3,9 @@ from itertools import repeat
 import numpy as np
 import pytest
 
-from transformer_core.models import Encoder
+from transformer_core.layers import LayerSpec
 from transformer_core.optim import SGD, Adam
+from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import DataParallel, train
 
 
@@ -108,7 +109,7 @@ def test_a_loss_that_is_not_finite_ends_training_before_the_step(quadratic, bad)
         loss, grads = quadratic.loss_and_gradients(target, rng)
         return (bad if quadratic.calls == 3 else loss), grads
 
-    message = f"loss at step 3: expected a finite number, got {bad}"
+    message = f"step 3: loss: expected a finite number, got {bad}"
     with pytest.raises(ValueError, match=message):
         train(
             loss_and_gradients,
@@ -129,7 +130,7 @@ def test_a_learning_rate_that_is_not_finite_ends_training_before_the_step(
     twin = Quadratic()
     twin.train(BATCHES * 2, 2)
     rates = {1: 0.1, 2: 0.1, 3: bad}
-    message = f"learning rate at step 3: expected a finite number, got {bad}"
+    message = f"step 3: learning_rate: expected a positive number, got {bad}"
     with pytest.raises(ValueError, match=message):
         quadratic.train(repeat((TARGET,)), 9, schedule=rates.get)
     assert np.array_equal(quadratic.x, twin.x)
@@ -164,7 +165,7 @@ def test_a_number_too_large_on_the_way_to_a_loss_is_told_by_the_loss(quadratic):
     def loss_and_gradients(target, rng):
         return np.exp(np.array(1e9)), {"x": target}
 
-    with pytest.raises(ValueError, match="loss at step 1: expected a finite number"):
+    with pytest.raises(ValueError, match="step 1: loss: expected a finite number"):
         train(loss_and_gradients, quadratic.optimizer, BATCHES, 1)
 
 
@@ -202,9 +203,7 @@ def test_it_is_not_the_generator_of_the_data():
 
 def dropout_encoder():
     rng = np.random.default_rng(3)
-    return Encoder(
-        1, 8, 2, 16, norm="pre", final_norm=False, readout=True, rng=rng, dropout=0.5
-    )
+    return Reconstructor(LayerSpec(8, 2, 16, "pre", dropout=0.5), 1, rng)
 
 
 @pytest.mark.parametrize("threads", [None, 2])

@@ -240,11 +240,11 @@ def test_a_checkpoint_of_another_dtype_is_named_and_nothing_is_copied(
 ):
     parameters = draw(rng)
     parameters["b"] = parameters["b"].astype(dtype)
-    before = copy_of(parameters, Adam(parameters))
+    before = {name: array.copy() for name, array in parameters.items()}
     message = f"b: expected dtype {np.dtype(dtype)}, got float64"
     with pytest.raises(ValueError, match=message):
         saved.load_checkpoint(parameters)
-    assert same(copy_of(parameters, Adam(parameters)), before)
+    assert all(np.array_equal(parameters[name], before[name]) for name in before)
 
 
 LAYOUTS = {

@@ -52,7 +52,7 @@ class LayerSpec:
     """
 
     width: int
-    attention: AttentionSpec
+    attention: AttentionSpec | int
     hidden_width: int
     placement: str
     norm: NormSpec = NormSpec()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive
-from transformer_core.optim.optimizer import Optimizer
+from transformer_core.optim.optimizer import Optimizer, Parameters
 
 
 class Adam(Optimizer):
@@ -36,7 +36,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        parameters,
+        parameters: Parameters,
         learning_rate: float = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,

@@ -1,6 +1,7 @@
 """AdamW: Adam with weight decay beside the gradient."""
 
 from transformer_core.optim.adam import Adam
+from transformer_core.optim.optimizer import Parameters
 
 
 class AdamW(Adam):
@@ -29,7 +30,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        parameters,
+        parameters: Parameters,
         learning_rate: float = 1e-3,
         beta1: float = 0.9,
         beta2: float = 0.999,

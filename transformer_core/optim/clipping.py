@@ -1,6 +1,7 @@
 """Clipping: a gradient that is too long keeps its direction and loses its length."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def clip_by_global_norm(
     return {name: factor * grad for name, grad in grads.items()}, norm
 
 
-def global_norm(grads: dict[str, np.ndarray], map=map) -> float:
+def global_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
     """Return the norm of all gradients together (eq:global-norm).
 
     Parameters

@@ -1,6 +1,7 @@
 """What all optimisers share."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -8,6 +9,8 @@ from transformer_core.foundation.checks import check_array, check_positive
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit, join, summary
 from transformer_core.optim.clipping import clipping_factor, global_norm
+
+Parameters = dict[str, np.ndarray] | Callable[[], dict[str, np.ndarray]]
 
 
 class Optimizer:
@@ -33,9 +36,10 @@ class Optimizer:
         floating-point numbers.
     """
 
-    map = map  # or DataParallel.map: what to call for each block
+    update: Callable  # (name, parameter, grad, *averages), of a chunk
+    map: Callable = map  # or DataParallel.map: what to call for each block
 
-    def __init__(self, parameters, learning_rate: float, *averages: str):
+    def __init__(self, parameters: Parameters, learning_rate: float, *averages: str):
         check_positive("learning_rate", learning_rate)
         self.current = parameters if callable(parameters) else lambda: parameters
         self.parameters = dict(self.current())
@@ -56,7 +60,7 @@ class Optimizer:
         """Return what the optimiser remembers, live, under dotted names."""
         return join(self.averages)
 
-    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None):
+    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
         """Take one step.
 
         Parameters

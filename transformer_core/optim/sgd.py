@@ -1,6 +1,6 @@
 """Stochastic gradient descent, with or without momentum."""
 
-from transformer_core.optim.optimizer import Optimizer
+from transformer_core.optim.optimizer import Optimizer, Parameters
 
 
 class SGD(Optimizer):
@@ -26,7 +26,9 @@ class SGD(Optimizer):
     Source: Polyak 1964.
     """
 
-    def __init__(self, parameters, learning_rate: float, momentum: float = 0.0):
+    def __init__(
+        self, parameters: Parameters, learning_rate: float, momentum: float = 0.0
+    ):
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
         self.momentum = momentum

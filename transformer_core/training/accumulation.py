@@ -1,7 +1,7 @@
 """Gradient accumulation: one batch, worked on in parts."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from transformer_core.foundation.names import check_fit
 def combine(
     parts: Iterable[tuple[float, float, dict[str, np.ndarray]]],
     in_place: bool = False,
-    map=map,
+    map: Callable = map,
 ) -> tuple[float, float, dict[str, np.ndarray]]:
     r"""Merge the losses and gradients of parts into those of the whole batch (eq:accumulation).
 

@@ -1,6 +1,6 @@
 """Data parallelism: the shards of one batch, worked on by several threads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from inspect import signature
@@ -84,9 +84,8 @@ class DataParallel:
         shards = cut(batch, self.threads, names)
         weighed = [(self.weight(*shard), shard) for shard in shards]
         weighed = [(weight, shard) for weight, shard in weighed if weight != 0]
-        if rng is None:
-            settings = [{} for _ in weighed]
-        else:
+        settings: list[dict] = [{} for _ in weighed]
+        if rng is not None:
             seeds = rng.integers(2**63, size=len(weighed))
             settings = [{"rng": np.random.default_rng(seed)} for seed in seeds]
 
@@ -97,7 +96,7 @@ class DataParallel:
         _, loss, grads = combine(parts, in_place=True, map=self.map)
         return loss, grads
 
-    def map(self, function: Callable, *items) -> list:
+    def map(self, function: Callable, *items: Iterable) -> list:
         """Call a function on each item, as the builtin does, in several threads.
 
         Parameters
@@ -112,18 +111,18 @@ class DataParallel:
         list
             What the function returned, in the order of the items.
         """
-        items = list(zip(*items, strict=True))
-        results = [None] * len(items)
-        remaining = iter(range(len(items)))  # whoever is free takes the next one
+        calls = list(zip(*items, strict=True))
+        results = [None] * len(calls)
+        remaining = iter(range(len(calls)))  # whoever is free takes the next one
 
         def work():
             for i in remaining:
-                results[i] = function(*items[i])
+                results[i] = function(*calls[i])
 
         with ONE_BLAS_THREAD:
             others = [
                 self.pool.submit(copy_context().run, work)
-                for _ in range(min(self.threads, len(items)) - 1)
+                for _ in range(min(self.threads, len(calls)) - 1)
             ]
             try:
                 work()

@@ -53,10 +53,10 @@ def train(
     Raises
     ------
     ValueError
-        If the loss or the learning rate is not finite, or the optimiser refuses the gradients,
-        naming the step; the parameters are left as they were before it. If numbers overflow in
-        the optimiser, also naming the step; the parameters are of no use then. Or if the batches
-        run out.
+        If the loss is not finite, the model refuses the batch, or the optimiser the gradients or
+        the learning rate, naming the step; the parameters are left as they were before it. If
+        numbers overflow in the optimiser, also naming the step; the parameters are of no use then.
+        Or if the batches run out.
     """
     from tqdm import tqdm
 
@@ -73,21 +73,14 @@ def train(
                     f"batches: expected {total - first}, got {len(history) - first}"
                 )
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(step,)))
-            # What is not finite in the end is an error, which tells it better than a warning.
-            with np.errstate(over="ignore", invalid="ignore"):
-                loss, grads = loss_and_gradients(*batch, rng=rng)
-            if not np.isfinite(loss):
-                raise ValueError(
-                    f"loss at step {step}: expected a finite number, got {loss}"
-                )
-            if schedule is not None:
-                optimizer.learning_rate = schedule(step)
-            if not np.isfinite(optimizer.learning_rate):
-                raise ValueError(
-                    f"learning rate at step {step}: expected a finite number, "
-                    f"got {optimizer.learning_rate}"
-                )
             try:
+                # What is not finite in the end is an error: it tells it better than a warning.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    loss, grads = loss_and_gradients(*batch, rng=rng)
+                if not np.isfinite(loss):
+                    raise ValueError(f"loss: expected a finite number, got {loss}")
+                if schedule is not None:
+                    optimizer.learning_rate = schedule(step)
                 with np.errstate(over="raise", invalid="raise"):
                     optimizer.step(grads, max_norm)
             except ValueError as error:

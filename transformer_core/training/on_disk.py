@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from math import isfinite
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from transformer_core import __version__
 from transformer_core.foundation.checks import check_positive_int
@@ -58,7 +58,7 @@ class Deadline:
         if not 0 < 60 * minutes < float("inf"):
             raise ValueError(f"minutes: expected a positive number, got {minutes}")
         self.seconds = 60 * minutes
-        self.start = None
+        self.start: float | None = None
 
     def __call__(self, history: list[dict]) -> int:
         spent = history[-1].get("seconds") if history else 0
@@ -71,7 +71,7 @@ class Deadline:
         pace = (spent or 1e-3) / (len(history) or 1)  # a guess, at first
         return max(len(history) + 1, round(min(self.seconds / pace, LONGEST)))
 
-    def note(self, history: list[dict]):
+    def note(self, history: list[dict]) -> None:
         """Put the seconds since the start of training into the newest record."""
         history[-1]["seconds"] = round(perf_counter() - self.start, 3)
 
@@ -107,7 +107,8 @@ def train_on_disk(
         After Ctrl-C.
     """
     import_module("tqdm")  # if it is missing, say so before there is a folder
-    run, history = Run(folder), []
+    run = Run(folder)
+    history: list[dict] = []
     if resume:
         started = load_settings(run, recipe)
         settings = resumed_settings(recipe, started, given, run)
@@ -228,7 +229,7 @@ def load_settings(run: Run, recipe: Recipe) -> dict:
     return settings
 
 
-def alike(value, default, optional=False) -> bool:
+def alike(value: Any, default: Any, optional: bool = False) -> bool:
     """Tell whether a value has the type of a default, and so have the values in it."""
     if default is None or value is None and optional:
         return not isinstance(value, (dict, list))
@@ -287,7 +288,7 @@ def same_rates(schedule: Callable, one: int, other: int, taken: int) -> bool:
     )
 
 
-def length(recipe: Recipe, settings: dict) -> tuple[str, float]:
+def length(recipe: Recipe, settings: dict) -> tuple[str, Any]:
     """Return which setting says how long to train, and what it says."""
     given = [name for name in recipe.lengths if settings[name] is not None]
     if len(given) != 1:

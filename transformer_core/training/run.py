@@ -3,12 +3,16 @@
 import hashlib
 import json
 import os
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from transformer_core.foundation.names import check_fit
+from transformer_core.optim.optimizer import Optimizer
 
 CHECKPOINT = "checkpoint.safetensors"
 LOCK = ".lock"
@@ -35,7 +39,7 @@ class Run:
             raise ValueError("folder: expected a path, got an empty one")
         self.folder = Path(folder)
 
-    def create(self, settings: dict, files: dict[str, bytes] | None = None):
+    def create(self, settings: dict, files: dict[str, bytes] | None = None) -> None:
         """Make the folder and write the settings, after everything else.
 
         A folder that was left before its settings were written may be taken again.
@@ -74,7 +78,7 @@ class Run:
             ) from None
 
     @contextmanager
-    def lock(self):
+    def lock(self) -> Iterator[None]:
         """Work on the run alone, and without what a killed process left half written.
 
         The system lets go of the lock when its process ends, however that ends.
@@ -86,7 +90,7 @@ class Run:
         """
         with (self.folder / LOCK).open("ab") as file:
             try:
-                if os.name == "nt":
+                if sys.platform == "win32":
                     import msvcrt
 
                     msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
@@ -116,11 +120,11 @@ class Run:
     def has(self, name: str) -> bool:
         return (self.folder / name).is_file()
 
-    def settings(self):
+    def settings(self) -> Any:
         """Return what :meth:`create` or :meth:`save_settings` wrote."""
         return read_json(self.folder / "settings.json", self.read("settings.json"))
 
-    def save_settings(self, settings: dict):
+    def save_settings(self, settings: dict) -> None:
         """Write other settings."""
         path = self.folder / "settings.json"
         write_atomically(path, to_json("settings", settings))
@@ -142,7 +146,7 @@ class Run:
             raise ValueError(f"{path}: expected one record for each step 1, 2, ...")
         return history
 
-    def save_history(self, history: list[dict]):
+    def save_history(self, history: list[dict]) -> None:
         """Write the records, one a step."""
         path = self.folder / "history.json"
         write_atomically(path, to_json("history", history))
@@ -153,7 +157,12 @@ class Run:
             return None
         return from_safetensors(self.folder / CHECKPOINT, self.read(CHECKPOINT))[1]
 
-    def save_checkpoint(self, parameters, optimizer, name: str = CHECKPOINT):
+    def save_checkpoint(
+        self,
+        parameters: dict[str, np.ndarray],
+        optimizer: Optimizer,
+        name: str = CHECKPOINT,
+    ) -> None:
         """Write the parameters and the optimiser's state.
 
         Raises
@@ -163,7 +172,12 @@ class Run:
         """
         write_atomically(self.folder / name, checkpoint(parameters, optimizer))
 
-    def load_checkpoint(self, parameters, optimizer=None, name: str = CHECKPOINT):
+    def load_checkpoint(
+        self,
+        parameters: dict[str, np.ndarray],
+        optimizer: Optimizer | None = None,
+        name: str = CHECKPOINT,
+    ) -> None:
         """Copy the checkpoint into ``parameters`` and, if given, into the optimiser.
 
         Raises
@@ -187,7 +201,7 @@ class Run:
             }
             if type(steps) is not int or steps < 0:
                 raise ValueError(f"{path}: expected the number of steps, got {steps!r}")
-        check_fit(path, arrays, targets)
+        check_fit(str(path), arrays, targets)
         for name, target in targets.items():
             if not np.can_cast(arrays[name].dtype, target.dtype, "equiv"):
                 raise ValueError(
@@ -200,7 +214,7 @@ class Run:
             optimizer.steps = steps
 
 
-def checkpoint(parameters: dict[str, np.ndarray], optimizer) -> bytes:
+def checkpoint(parameters: dict[str, np.ndarray], optimizer: Optimizer) -> bytes:
     """Return a checkpoint as the content of a file."""
     arrays = {f"parameters.{name}": array for name, array in parameters.items()}
     arrays |= {f"optimizer.{name}": array for name, array in optimizer.state().items()}
@@ -226,7 +240,7 @@ def to_safetensors(arrays: dict[str, np.ndarray], steps: int | None = None) -> b
     return save(arrays, metadata={"run": run})
 
 
-def from_safetensors(path: Path, content: bytes) -> tuple[dict, int | None]:
+def from_safetensors(path: Path | str, content: bytes) -> tuple[dict, int | None]:
     """Return the arrays and the number of steps of a file of :func:`to_safetensors`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -252,11 +266,11 @@ def checksum(arrays: dict[str, np.ndarray], steps: int | None) -> str:
     sha256 = hashlib.sha256(repr(steps).encode())
     for name, array in sorted(arrays.items()):
         sha256.update(repr((name, array.dtype.str, array.shape)).encode())
-        sha256.update(array)
+        sha256.update(array.data)
     return sha256.hexdigest()
 
 
-def write_atomically(path: Path, content: bytes):
+def write_atomically(path: Path, content: bytes) -> None:
     """Write bytes to a file that is either the old one or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -271,7 +285,7 @@ def write_atomically(path: Path, content: bytes):
         temporary.unlink(missing_ok=True)
 
 
-def to_json(name: str, value) -> bytes:
+def to_json(name: str, value: object) -> bytes:
     """Return a value as the content of a JSON file; a ``ValueError`` calls it by its name."""
     try:
         return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
@@ -279,7 +293,7 @@ def to_json(name: str, value) -> bytes:
         raise ValueError(f"{name}: expected what JSON can hold, got: {error}") from None
 
 
-def read_json(path: Path, content: bytes):
+def read_json(path: Path, content: bytes) -> Any:
     try:
         return json.loads(content.decode())
     except (ValueError, RecursionError) as error:
