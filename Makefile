@@ -10,7 +10,7 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb)
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book test mutants parity bench lint browse notebooks lab lock clean
+.PHONY: help book test mutants parity bench lint browse onefile notebooks lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-11s%s\n", $$1, $$2}'
@@ -50,6 +50,9 @@ lint: $(READY)  ## Check the style of the code, notebooks included
 browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser
+
+onefile: $(READY)  ## Write the encoder in one file, _build/transformer.py
+	$(BIN)/python book/_ext/onefile.py
 
 notebooks: $(READY)  ## Execute every notebook and store its outputs
 	$(RECORDED) $(BIN)/jupyter nbconvert --to notebook --execute --inplace \
