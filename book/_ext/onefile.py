@@ -12,10 +12,10 @@ from copy import deepcopy
 from pathlib import Path
 
 # From the top of the file to its end. In a folder, what is imported stands before what imports it.
-ORDER = ["foundation", "ops", "layers", "models", "tasks", "optim", "gradient_check"]
+ORDER = ["foundation", "ops", "tasks", "optim", "gradient_check"]
 # Options that the encoder leaves alone, by function: they are None.
 UNUSED = {"softmax": "keep", "step": "max_norm"}
-# Texts that give way to others, by part: attention without a mask and without dropout.
+# Texts that give way to others, by part: no mask, no dropout, no clipping.
 EDITS = {
     "AttentionCache": {"\n    dropout: DropoutCache = DropoutCache(None, 0)": ""},
     "attention": {
@@ -31,6 +31,12 @@ EDITS = {
         "dropped.swapaxes": "weights.swapaxes",
         "    dweights = dropout_backward(ddropped, dropout_cache)\n": "",
         "ddropped = ": "dweights = ",
+    },
+    "Optimizer": {
+        "        factor = 1.0\n\n": "",
+        "        def update(name, parameter, grad, *averages):\n": "",
+        "            self.update(name, parameter, factor * grad, *averages)\n": "",
+        "update if factor < 1 else self.update": "self.update",
     },
 }
 ROOT = Path(__file__).parents[2]
@@ -59,26 +65,23 @@ def one_file(root: Path = ROOT) -> str:
     Raises
     ------
     ValueError
-        If the package has not a name that is asked for, if two parts have one name,
-        or if a part lies in a folder that ``ORDER`` does not list.
+        If the package has not a name that is asked for or a text of ``EDITS``, if two parts have
+        one name, or if a part lies in a folder that ``ORDER`` does not list.
     """
     modules = {}
     load(root, SCRIPT, modules)
     parts = collect(modules)
 
     imports, sections = set(), []
-    places = {name: place(name) for name, _ in parts}
-    for name in sorted(places, key=[*modules].index):
+    needed = {name for name, _ in parts}
+    for name in sorted((name for name in modules if name in needed), key=place):
         module = modules[name]
-        used = set()
         texts = [parts[name, part] for part in module.parts if (name, part) in parts]
-        for text in texts:
-            used |= names(text)
+        sections.append("\n".join([module.title, *texts]))
+        used = names(sections[-1])
         imports |= {line for n, line in module.outside.items() if n in used}
-        sections.append((places[name], "\n".join([module.title, *texts])))
-    sections.sort(key=lambda section: section[0])
     header = modules[SCRIPT].header
-    text = "\n\n".join([header, *sorted(imports), *(text for _, text in sections)])
+    text = "\n\n".join([header, *sorted(imports), *sections])
     text = ruff(text, "check", "--quiet", "--fix", "--select=I")
     return ruff(text, "format", "--config=format.skip-magic-trailing-comma=true")
 

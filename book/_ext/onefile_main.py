@@ -4,8 +4,9 @@
 
 checks its gradients, then trains a Pre-LN encoder to give back the embeddings of 32 sequences of 16
 tokens, in some seconds. It is made from the book Transformers by Hand, which derives the equations
-named here, as in (eq:softmax). Every part up to the encoder comes from the book's package, from the
-file named above it, without its checks of bad input, type hints, comments and longer docstrings.
+named here, as in (eq:softmax). Every part before the encoder comes from the book's package, from
+the file named above it; checks of bad input, masks, dropout, clipping, type hints, comments and
+the longer docstrings are left out.
 
 The letters: B sequences of T positions with D numbers each, in H heads of K numbers.
 Copyright (c) 2026 The Transformers by Hand authors. SPDX-License-Identifier: MIT
@@ -58,7 +59,7 @@ def draw_parameters(rng, dtype=np.float32):
 
 
 def forward(x, parameters):
-    """Map x (B, T, D) to y (B, T, D), and return what the backward pass needs."""
+    """Map x (B, T, D) to y (B, T, D) (eq:encoder-layer), with what the backward pass needs."""
     caches = {}
 
     def run(op, name, x):
