@@ -9,7 +9,7 @@ READY := .venv/.ready
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book check test mutants mutants-generated properties parity bench lint browse notebooks ledger lab lock clean
+.PHONY: help book check test mutants mutants-generated properties parity bench lint browse onefile notebooks ledger lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ lint: $(READY)  ## Check the style of the code, notebooks included, and the type
 browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser
+
+onefile: $(READY)  ## Write the encoder in one file, _build/transformer.py
+	$(BIN)/python book/_ext/onefile.py
 
 notebooks: $(READY)  ## Execute the notebooks whose stored outputs do not hold; EXECUTE=all: every one
 	$(BIN)/python book/_ext/outputs.py $(NOTEBOOKS)

@@ -22,6 +22,7 @@ from mutants.checks import fresh_check
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = {
     "tests/test_mutants.py",
+    "tests/test_onefile.py",  # compares with the files, in which no mutant is
     "tests/test_project_files.py",  # looks at pages and notebooks
     "tests/test_run_mutants.py",
     "tests/test_stamps.py",  # looks at notebooks

@@ -1390,7 +1390,7 @@ CATALOGUE = [
         AROUND,
         "optim/optimizer.py",
         {
-            "map = map  #": "map = lambda _, f, *parts: map(f, *(part[:1] for part in parts))  #"
+            "Callable = map  #": "Callable = lambda _, f, *p: map(f, *(part[:1] for part in p))  #"
         },
         "of the blocks that large arrays are cut into, the first alone is stepped",
     ),
