@@ -107,7 +107,9 @@ def test_defaults_of_named_tuples_change_too():
 
 
 def test_attributes_of_classes_change_too_for_those_who_inherit_them():
-    with planted(edited({"Callable = map  #": "Callable = filter  #"}, "optim/optimizer.py")):
+    with planted(
+        edited({"Callable = map  #": "Callable = filter  #"}, "optim/optimizer.py")
+    ):
         assert SGD.map is filter
     assert SGD.map is map
 

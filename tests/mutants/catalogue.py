@@ -999,7 +999,7 @@ CATALOGUE = [
         "clipping-whole-numbers-wrap",
         AROUND,
         "optim/clipping.py",
-        {'block.dtype.kind == "f" and ': ""},
+        {'kind in "fO" and ': ""},
         "squares of small whole numbers wrap around",
     ),
     Mutant(

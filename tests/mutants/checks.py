@@ -60,7 +60,7 @@ def first_failure(cases, prepare, witness, tolerance):
         try:
             with np.errstate(all="ignore"):
                 errors = slope_errors(model, batch, witness, **settings)
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, TypeError) as error:
             return f"{name}: {error}"
         worst = max(errors, key=errors.get)
         if not errors[worst] < tolerance:

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -189,3 +191,11 @@ def test_the_norm_is_taken_by_the_map_that_takes_the_step():
     optimizer.step({"a": np.array([4.0])}, max_norm=2.0)
     assert optimizer.parameters["a"] == 0
     assert called == ["sum_of_squares", "update"]
+
+
+def test_exact_numbers_are_stepped_exactly():
+    theta = np.array([Fraction(1, 2)], object)
+    SGD({"theta": theta}, Fraction(1, 3), Fraction(1, 2)).step(
+        {"theta": np.array([Fraction(3, 4)], object)}
+    )
+    assert theta[0] == Fraction(1, 4)

@@ -85,7 +85,8 @@ def clipping_factor(norm: float, max_norm: float) -> float:
 
 def sum_of_squares(block):
     """Sum in float64 if need be: squares of float32 overflow above 1e19, whole numbers wrap."""
-    if block.dtype.kind == "f" and (total := float(np.vdot(block, block))) < math.inf:
+    kind = block.dtype.kind
+    if kind in "fO" and (total := float(np.vdot(block, block))) < math.inf:
         return total
     with np.errstate(over="ignore"):  # an infinite norm tells it better than a warning
         return float(np.square(block, dtype=np.float64).sum())

@@ -45,7 +45,7 @@ class Optimizer:
         self.parameters = dict(self.current())
         for name, array in self.parameters.items():
             check_array(name, array)
-            if array.dtype.kind != "f":
+            if array.dtype.kind not in "fO":  # objects: exact numbers, for paper
                 raise ValueError(
                     f"{name}: expected floating-point numbers, got {array.dtype}"
                 )
@@ -114,7 +114,8 @@ class Optimizer:
 
         Such a gradient would leave infinite averages behind, and stop the parameter for ever.
         """
-        for dtype in {array.dtype for array in self.parameters.values()}:
+        dtypes = {array.dtype for array in self.parameters.values()}
+        for dtype in (d for d in dtypes if d.kind == "f"):
             longest = math.sqrt(np.finfo(dtype).max)
             if norm > longest:
                 raise ValueError(
