@@ -18,7 +18,7 @@ class Adam(Optimizer):
     Parameters
     ----------
     parameters : dict of str to ndarray, or callable
-        Updated in place. See :class:`Optimizer`.
+        Updated in place. See ``Optimizer``.
     learning_rate : float
         eta.
     beta1, beta2 : float
@@ -29,7 +29,7 @@ class Adam(Optimizer):
     Raises
     ------
     ValueError
-        If a setting is out of range, or as :class:`Optimizer` does.
+        If a setting is out of range, or as ``Optimizer`` does.
 
     Source: Kingma & Ba 2015; seed 000, section Adam Optimizer.
     """

@@ -12,7 +12,7 @@ class SGD(Optimizer):
     Parameters
     ----------
     parameters : dict of str to ndarray, or callable
-        Updated in place. See :class:`Optimizer`.
+        Updated in place. See ``Optimizer``.
     learning_rate : float
         eta. With momentum, a constant gradient moves by eta / (1 - mu) a step in the end.
     momentum : float
@@ -21,7 +21,7 @@ class SGD(Optimizer):
     Raises
     ------
     ValueError
-        If a setting is out of range, or as :class:`Optimizer` does.
+        If a setting is out of range, or as ``Optimizer`` does.
 
     Source: Polyak 1964.
     """

@@ -26,7 +26,7 @@ class DataParallel:
     one in the whole process. Needs threadpoolctl.
 
     To make a ``DataParallel`` changes the process: from then on it keeps the memory of freed
-    arrays (:func:`keep_freed_memory`).
+    arrays (``keep_freed_memory``).
 
     Parameters
     ----------
