@@ -212,3 +212,10 @@ def test_a_cotangent_of_another_shape_is_named():
     _, cache = tied_readout(np.ones((2, 4, 3)), np.ones((7, 3)), np.ones(7))
     with pytest.raises(ValueError, match=r"dlogits: .* \(2, 4, 7\), got \(2, 4, 3\)"):
         tied_readout_backward(np.ones((2, 4, 3)), cache)
+
+
+def test_rows_are_added_to_a_table_of_any_layout():
+    for table in (np.zeros((4, 3), order="F"), np.zeros((8, 3))[::2]):
+        add_rows(table, IDS % 4, np.ones((*IDS.shape, 3)))
+        counts = np.bincount(IDS.ravel() % 4, minlength=4)
+        assert np.array_equal(table, np.tile(counts[:, np.newaxis], 3))

@@ -55,3 +55,8 @@ def test_a_cotangent_of_another_shape_is_named():
 def test_infinity_is_a_number_like_others(dtype):
     y, _ = relu(np.array([[-np.inf, -1.0, np.inf]], dtype))
     assert np.array_equal(y, [[0, 0, np.inf]]) and y.dtype == dtype
+
+
+def test_at_the_real_part_0_the_imaginary_part_is_dropped_too():
+    y, _ = relu(np.array([1j, -1j, 2 + 1j, -2 + 1j]))
+    assert np.array_equal(y, [0, 0, 2 + 1j, 0])

@@ -176,3 +176,15 @@ def test_a_cotangent_of_another_shape_is_named():
     _, cache = softmax(np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"dweights: expected shape \(2, 3\), got \(3"):
         softmax_backward(np.ones(3), cache)
+
+
+@pytest.mark.parametrize(
+    "x, message",
+    [
+        (np.ones(()), r"x: expected shape \(\.\.\., S\), got \(\)"),
+        (np.ones((2, 3), int), "x: expected .*floating-point numbers, got int64"),
+    ],
+)
+def test_bad_input_of_the_logarithm_is_named(x, message):
+    with pytest.raises(ValueError, match=message):
+        log_softmax(x)

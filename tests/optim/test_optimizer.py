@@ -199,3 +199,13 @@ def test_exact_numbers_are_stepped_exactly():
         {"theta": np.array([Fraction(3, 4)], object)}
     )
     assert theta[0] == Fraction(1, 4)
+
+
+def test_a_parameter_that_is_no_array_is_named():
+    with pytest.raises(ValueError, match="w: expected a NumPy array, got list"):
+        Adam({"w": [1.0]})
+
+
+def test_the_longest_norm_whose_square_is_finite_is_taken():
+    optimizer = Adam({"w": np.ones(1, np.float32)})
+    optimizer.check_squares(float(np.finfo(np.float32).max) ** 0.5)

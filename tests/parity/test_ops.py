@@ -142,8 +142,16 @@ def test_sinusoidal_positions():
     assert np.allclose(ops.sinusoidal_positions(50, 6), expected, rtol=0, atol=1e-14)
 
 
+def test_log_softmax():
+    """Its backward pass is that of the cross-entropy."""
+    x = np.random.default_rng(0).normal(0, 30, (2, 3, 5))
+    theirs = torch.log_softmax(torch.tensor(x), dim=-1).numpy()
+    assert np.allclose(ops.log_softmax(x), theirs, rtol=1e-14)
+
+
 def test_every_op_is_compared():
     without_gradient = {"causal_keep", "padding_keep", "sinusoidal_positions"}
+    without_gradient |= {"log_softmax"}
     forward = {name for name in ops.__all__ if not name.endswith("_backward")}
     assert forward - without_gradient <= TWINS.keys()
 
