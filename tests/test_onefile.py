@@ -181,7 +181,7 @@ def test_the_book_writes_it_before_it_reads_a_page_and_offers_it(checkout):
     assert read(path) == onefile.one_file()
 
     assert "onefile: book/_ext" in read(ROOT / "_config.yml")
-    for page in ("13_train_encoder", "how_to_run"):
+    for page in ("310_train_encoder", "how_to_run"):
         (target,) = re.findall(
             r"\{download\}`.*<(.*)>`", read(ROOT / f"book/{page}.md")
         )

@@ -1,6 +1,7 @@
 """The figures that more than one notebook draws, and the colours they share.
 
-A colour means the same thing in every figure, formula and table of the book.
+The terms of the LayerNorm gradient, and right and wrong, have the same colours in every figure.
+The other colours only tell the curves of one figure apart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#6E6E6E",
 )
 SCALE_TERM, MEAN_TERM, VARIANCE_TERM = BLUE, ORANGE, GREEN  # of the LayerNorm gradient
+RIGHT, WRONG = BLUE, RED  # what is computed as derived, and what with a mistake
 
 
 def use_style() -> None:

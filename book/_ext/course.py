@@ -102,7 +102,7 @@ class Mistake(SphinxDirective):
 class NotebookFigure(SphinxDirective):
     """Show a figure that a cell of a notebook glues and displays, with the alt text of the cell.
 
-    ``{notebook-figure} ../notebooks/14_museum.ipynb curves``
+    ``{notebook-figure} ../notebooks/320_museum.ipynb curves``
     """
 
     required_arguments = 2

@@ -1,0 +1,33 @@
+"""Trainings that take too long for a page: run once by ``make studies``, and stored.
+
+A study is a module with ``runs()``, which yields the settings of each run, and
+``run(**settings)``, which returns what it measured as numbers, lists and dictionaries.
+"""
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def results(name):
+    """Return the stored results of a study.
+
+    Parameters
+    ----------
+    name : str
+        Of its module.
+
+    Returns
+    -------
+    list of dict
+        For each run its settings and, under ``found``, what it returned.
+    """
+    return stored(name)["runs"]
+
+
+def stored(name):
+    path = ROOT / "studies" / "results" / f"{name}.json"
+    if not path.exists():
+        return {"executed": None, "minutes": 0.0, "runs": []}
+    return json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,71 @@
+"""Run the studies whose stored results do not hold: ``python -m studies [NAME ...]``."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib import import_module
+from multiprocessing import get_context
+
+from studies import ROOT, stored
+
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+from stamps import RECORDED, changes, everything_anew, executed_now, stamp
+
+NAMES = sorted(path.stem for path in (ROOT / "studies").glob("[!_]*.py"))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m studies")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(NAMES):
+        parser.error(f"expected {', '.join(NAMES)}, got {', '.join(sorted(unknown))}")
+    os.environ.update(RECORDED)
+    for name in arguments.names or NAMES:
+        study(name, arguments.workers)
+
+
+def study(name, workers):
+    """Run what is missing of one study; what a run has found is stored at once."""
+    now = stamp(ROOT, ROOT / "studies" / f"{name}.py")
+    kept = stored(name)
+    why = changes(kept["executed"], now)
+    if why or everything_anew():
+        kept = {"executed": executed_now(now), "minutes": 0.0, "runs": []}
+    wanted = list(import_module(f"studies.{name}").runs())
+    found = {key(run["settings"]): run for run in kept["runs"]}
+    missing = [settings for settings in wanted if key(settings) not in found]
+    print(f"{name}: {len(wanted) - len(missing)} of {len(wanted)} runs hold {why}")
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting = {pool.submit(timed, name, settings): settings for settings in missing}
+        for done in as_completed(waiting):
+            seconds, result = done.result()
+            settings = waiting[done]
+            found[key(settings)] = {"settings": settings, "found": result}
+            kept["minutes"] = round(kept["minutes"] + seconds / 60, 2)
+            kept["runs"] = [found[key(s)] for s in wanted if key(s) in found]
+            path = ROOT / "studies" / "results" / f"{name}.json"
+            path.parent.mkdir(exist_ok=True)
+            text = json.dumps(kept, indent=1)
+            path.write_text(text + "\n", encoding="utf-8")
+            print(
+                f"{name}: {len(kept['runs'])} of {len(wanted)}, {settings}", flush=True
+            )
+
+
+def timed(name, settings):
+    start = time.perf_counter()
+    found = import_module(f"studies.{name}").run(**settings)
+    return time.perf_counter() - start, found
+
+
+def key(settings):
+    return json.dumps(settings, sort_keys=True)
+
+
+if __name__ == "__main__":
+    main()
