@@ -5,6 +5,8 @@ A study is a module with ``runs()``, which yields the settings of each run, and
 """
 
 import json
+import time
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -31,3 +33,9 @@ def stored(name):
     if not path.exists():
         return {"executed": None, "minutes": 0.0, "runs": []}
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def timed(name, settings):
+    start = time.perf_counter()
+    found = import_module(f"studies.{name}").run(**settings)
+    return time.perf_counter() - start, found

@@ -4,12 +4,11 @@ import argparse
 import json
 import os
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib import import_module
 from multiprocessing import get_context
 
-from studies import ROOT, stored
+from studies import ROOT, stored, timed
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 from stamps import RECORDED, changes, everything_anew, executed_now, stamp
@@ -55,12 +54,6 @@ def study(name, workers):
             print(
                 f"{name}: {len(kept['runs'])} of {len(wanted)}, {settings}", flush=True
             )
-
-
-def timed(name, settings):
-    start = time.perf_counter()
-    found = import_module(f"studies.{name}").run(**settings)
-    return time.perf_counter() - start, found
 
 
 def key(settings):

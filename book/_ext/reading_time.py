@@ -6,7 +6,6 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 WORDS_A_MINUTE = 100
