@@ -12,7 +12,7 @@ from witnesses import (
     sizes,
 )
 
-from transformer_core.layers import MultiHeadSelfAttention
+from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
 from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.ops import attention
 
@@ -132,6 +132,46 @@ def test_the_bias_of_the_keys_gets_no_gradient(rng):
     dquery, dkey, dvalue = np.split(grads["query_key_value.bias"], 3)
     assert np.abs(dkey).max() < 1e-13  # it shifts all scores of a row alike
     assert np.abs(dquery).min() > 1e-3 and np.abs(dvalue).min() > 1e-3
+
+
+@pytest.mark.equation("eq:gauge-query-key")
+@pytest.mark.equation("eq:gauge-value-output")
+@pytest.mark.parametrize("bias", [False, True])
+@given(generators, sizes, sizes, sizes, sizes, sizes, sizes)
+def test_the_gradients_obey_the_gauge_laws(
+    bias, rng, batch, length, heads, width, key_width, value_width
+):
+    spec = AttentionSpec(heads, key_width, value_width, bias)
+    layer = randomise(MultiHeadSelfAttention(width, spec, rng, np.float64), rng)
+    x = rng.normal(size=(batch, length, width))
+    y, cache = layer.forward(x, broadcastable(rng, batch, heads, length, length))
+    _, grads = layer.backward(rng.normal(size=y.shape), cache)
+    weights = by_head(layer, layer.parameters())
+    for (query, key, value, output), (dquery, dkey, dvalue, doutput) in zip(
+        weights, by_head(layer, grads), strict=True
+    ):
+        dkey, key = dkey[:width], key[:width]  # their bias has the gradient 0
+        assert_same_product((query.T, dquery), (dkey.T, key))
+        assert_same_product((value.T, dvalue), (doutput, output.T))
+
+
+def by_head(layer, arrays):
+    """Cut the weights, a bias as their last row, into those of each head."""
+    fused = [arrays["query_key_value.weight"]]
+    if "query_key_value.bias" in arrays:
+        fused.append(arrays["query_key_value.bias"][np.newaxis])
+    parts = np.split(np.concatenate(fused), layer.edges, axis=-1)
+    query, key, value = (np.split(part, layer.heads, axis=-1) for part in parts)
+    return zip(
+        query, key, value, np.split(arrays["output.weight"], layer.heads), strict=True
+    )
+
+
+def assert_same_product(one, other, tolerance=1e-12):
+    """Compare two products of matrices; the lengths of their factors are the measure."""
+    longest = max(np.prod([np.linalg.norm(a) for a in pair]) for pair in (one, other))
+    difference = np.linalg.norm(one[0] @ one[1] - other[0] @ other[1])
+    assert difference <= tolerance * longest
 
 
 def test_a_mask_may_differ_from_head_to_head(rng):

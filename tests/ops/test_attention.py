@@ -205,6 +205,23 @@ def test_a_query_without_keys_gets_zeros(rng, batch, heads, queries, keys, width
         assert np.array_equal(gradient, expected)
 
 
+@pytest.mark.equation("eq:attention-query-covariance")
+@given(generators, sizes, sizes, sizes, sizes, sizes)
+def test_the_gradient_of_a_query_is_a_covariance(
+    rng, batch, heads, queries, keys, width
+):
+    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
+    keep = broadcastable(rng, batch, heads, queries, keys)  # some rows are empty
+    _, cache = attention(query, key, value, keep)
+    dquery, _, _ = attention_backward(doutput, cache)
+    for at in np.ndindex(batch, heads, queries):
+        weights, keys_of_head = cache.weights[at], key[at[:2]]
+        prices = value[at[:2]] @ doutput[at]
+        off_mean = prices - weights @ prices, keys_of_head - weights @ keys_of_head
+        covariance = weights * off_mean[0] @ off_mean[1]
+        assert np.allclose(dquery[at], covariance / width**0.5, rtol=1e-12, atol=1e-13)
+
+
 def test_leading_axes_are_free(rng):
     query, key, value, doutput = draw(rng, 2, 3, 4, 5, 2)
     output, cache = attention(query, key, value)
