@@ -35,7 +35,7 @@ def causal_keep(length: int) -> np.ndarray:
 def padding_keep(lengths: np.ndarray, length: int) -> np.ndarray:
     r"""Let every position attend to the tokens and not to the padding (eq:padding-keep).
 
-    .. math:: \text{keep}_{bs} = [s \le n_b], \qquad s = 1, \dots, S
+    .. math:: \text{keep}_{bs} = [s < n_b], \qquad s = 0, \dots, S - 1
 
     Parameters
     ----------
