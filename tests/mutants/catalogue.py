@@ -1044,6 +1044,32 @@ CATALOGUE = [
         {"(steps + 1 - step) / decay": "(steps - step) / decay"},
         "the last step has the rate 0",
     ),
+    Mutant(
+        "muon-wrong-side",
+        AROUND,
+        "optim/muon.py",
+        {"square = x @ x.T": "square = (x.T @ x)[: len(x), : len(x)]"},
+        "the product of the iteration is taken on the side of the columns",
+    ),
+    Mutant(
+        "muon-cut-matrices",
+        AROUND,
+        "optim/muon.py",
+        {
+            "        b += grad\n": (
+                "        b += grad\n        self.turn(parameter, grad, b)\n"
+            ),
+            "list(self.map(self.turn, *whole))": "list(whole)",
+        },
+        "large matrices are made orthogonal block by block",
+    ),
+    Mutant(
+        "muon-scale-upside-down",
+        AROUND,
+        "optim/muon.py",
+        {"width_out / width_in": "width_in / width_out"},
+        "the step grows with the inputs, as for matrices stored the other way round",
+    ),
     # Data and the training loop
     Mutant(
         "accumulation-mean-of-means",

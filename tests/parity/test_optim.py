@@ -13,6 +13,7 @@ from transformer_core.optim import (
     SGD,
     Adam,
     AdamW,
+    Muon,
     clip_by_global_norm,
     warmup_stable_decay,
 )
@@ -126,6 +127,32 @@ def test_steps_stay_equal(rng, name, clipped):
 def test_trainings_stay_equal(rng, name):
     """The biases of the keys have no gradient but rounding, which Adam does not take for 0."""
     assert train(rng, name, True, autograd) < 1e-8
+
+
+# Muon, whose matrices PyTorch stores with the outputs first and iterates in bfloat16
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "bfloat16"),
+    [(1e-11, torch.Tensor.clone), (0.05, torch.Tensor.bfloat16)],
+    ids=["in float64", "in bfloat16"],
+)
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_muon(rng, monkeypatch, nesterov, tolerance, bfloat16):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", bfloat16)
+    shapes = {"tall": (8, 5), "wide": (5, 8), "square": (6, 6)}
+    parameters = {name: np.zeros(shape) for name, shape in shapes.items()}
+    leaves = {n: torch.tensor(a.T, requires_grad=True) for n, a in parameters.items()}
+    ours = Muon(parameters, 0.02, 0.9, nesterov, weight_decay=0.1)
+    theirs = torch.optim.Muon(leaves.values(), 0.02, 0.1, 0.9, nesterov)
+    for _ in range(50):
+        grads = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+        for name, leaf in leaves.items():
+            leaf.grad = torch.tensor(grads[name].T)
+        ours.step(grads)
+        theirs.step()
+    for name, leaf in leaves.items():
+        assert error(parameters[name], leaf.detach().T) < tolerance
 
 
 # Where PyTorch differs: it divides by the norm plus 1e-6

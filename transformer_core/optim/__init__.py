@@ -3,7 +3,16 @@
 from transformer_core.optim.adam import Adam
 from transformer_core.optim.adamw import AdamW
 from transformer_core.optim.clipping import clip_by_global_norm
+from transformer_core.optim.muon import Muon, orthogonalize
 from transformer_core.optim.schedules import warmup_stable_decay
 from transformer_core.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "clip_by_global_norm", "warmup_stable_decay"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Muon",
+    "clip_by_global_norm",
+    "orthogonalize",
+    "warmup_stable_decay",
+]

@@ -8,15 +8,15 @@ def warmup_stable_decay(
 ) -> float:
     r"""Rise linearly to the peak, stay there, and fall linearly (eq:warmup-stable-decay).
 
-    .. math:: \eta_t = \eta_{\max} \min\Bigl(1, \frac{t}{T_{\text{warmup}}},
-              \frac{T + 1 - t}{T_{\text{decay}}}\Bigr), \qquad t = 1, \dots, T
+    .. math:: \eta_t = \eta_{\max} \min\Bigl(1, \frac{t}{N_{\text{warmup}}},
+              \frac{N + 1 - t}{N_{\text{decay}}}\Bigr), \qquad t = 1, \dots, N
 
     A fraction with the denominator 0 is left out. No step has the rate 0.
 
     Parameters
     ----------
     step, steps : int
-        t and T.
+        t and N.
     peak : float
     warmup, decay : int
         Steps of the rise and of the fall.

@@ -7,7 +7,7 @@ class SGD(Optimizer):
     r"""Step against the gradient (eq:sgd), or against a decaying sum of gradients (eq:momentum).
 
     .. math::
-        v_t = \mu v_{t-1} + g_t, \qquad \theta_t = \theta_{t-1} - \eta \, v_t
+        b_t = \mu b_{t-1} + g_t, \qquad \theta_t = \theta_{t-1} - \eta \, b_t
 
     Parameters
     ----------

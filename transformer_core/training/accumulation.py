@@ -17,9 +17,9 @@ def combine(
     r"""Merge the losses and gradients of parts into those of the whole batch (eq:accumulation).
 
     .. math::
-        n = \sum_k n_k, \qquad
-        \mathcal{L} = \sum_k \frac{n_k}{n} \, \mathcal{L}_k, \qquad
-        \bar{\theta} = \sum_k \frac{n_k}{n} \, \bar{\theta}_k
+        n = \sum_j n_j, \qquad
+        \mathcal{L} = \sum_j \frac{n_j}{n} \, \mathcal{L}_j, \qquad
+        \bar{\theta} = \sum_j \frac{n_j}{n} \, \bar{\theta}_j
 
     Exact, to rounding, if each loss is a mean over the counted tokens of its part. The result is
     again a part: parts of one machine, then machines, may be combined in turn.

@@ -1,0 +1,215 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from witnesses import generators
+
+from transformer_core.foundation import chunks
+from transformer_core.optim import Muon, clip_by_global_norm, orthogonalize
+from transformer_core.optim.muon import CUBIC, QUINTIC
+
+shapes = st.tuples(st.integers(1, 7), st.integers(1, 7))
+
+
+def draw(rng, dtype=np.float64):
+    shapes = {"tall": (6, 3), "wide": (3, 5), "square": (4, 4)}
+    return {name: rng.normal(size=s).astype(dtype) for name, s in shapes.items()}
+
+
+def polar(matrix):
+    """U V^T, by the singular value decomposition."""
+    u, _, vt = np.linalg.svd(matrix, full_matrices=False)
+    return u @ vt
+
+
+def spectral(matrix):
+    return np.linalg.norm(matrix, 2)
+
+
+# The steepest direction
+
+
+@pytest.mark.equation("eq:spectral-descent")
+@given(generators, shapes)
+def test_no_direction_of_the_unit_ball_is_steeper(rng, shape):
+    g = rng.normal(size=shape)
+    steepest = (g * polar(g)).sum()
+    assert np.isclose(steepest, np.linalg.norm(g, "nuc"), rtol=1e-12)
+    assert np.isclose(spectral(polar(g)), 1, rtol=1e-12)
+    for _ in range(20):
+        other = rng.normal(size=shape)
+        assert (g * other).sum() / spectral(other) <= steepest * (1 + 1e-12)
+
+
+@pytest.mark.equation("eq:steepest")
+@given(generators, shapes, st.floats(0.1, 10))
+def test_the_step_minimises_the_model(rng, shape, curvature):
+    g = rng.normal(size=shape)
+
+    def model(step):
+        return (g * step).sum() + spectral(step) ** 2 / (2 * curvature)
+
+    nuclear = np.linalg.norm(g, "nuc")
+    best = -curvature * nuclear * polar(g)
+    assert np.isclose(model(best), -curvature * nuclear**2 / 2, rtol=1e-12)
+    for _ in range(20):
+        near = best + rng.normal(size=shape) * 10 ** rng.uniform(-3, 1)
+        assert model(near) >= model(best) * (1 - 1e-12) - 1e-12 * nuclear**2
+
+
+# Newton and Schulz
+
+
+@pytest.mark.equation("eq:newton-schulz")
+@pytest.mark.parametrize("coefficients", [CUBIC, QUINTIC])
+@given(generators, shapes, st.integers(1, 6))
+def test_singular_values_follow_the_polynomial(coefficients, rng, shape, iterations):
+    matrix = rng.normal(size=shape)
+    u, x, vt = np.linalg.svd(matrix / np.linalg.norm(matrix), full_matrices=False)
+    a, b, c = coefficients
+    for _ in range(iterations):
+        x = a * x + b * x**3 + c * x**5
+    found = orthogonalize(matrix, iterations, coefficients)
+    assert np.allclose(found, (u * x) @ vt, rtol=0, atol=1e-12)
+
+
+@pytest.mark.equation("eq:newton-schulz-cubic")
+def test_the_cubic_iteration_converges(rng):
+    for matrix in draw(rng).values():
+        found = orthogonalize(matrix, 40, CUBIC)
+        assert np.allclose(found, polar(matrix), rtol=0, atol=1e-12)
+
+
+def test_five_steps_of_the_quintic_come_near():
+    x = np.logspace(-2, 0, 100_001)
+    a, b, c = QUINTIC
+    for _ in range(5):
+        x = a * x + b * x**3 + c * x**5
+    assert 0.68 < x.min() and x.max() < 1.21
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1e200])
+def test_the_size_of_the_matrix_does_not_matter(rng, scale):
+    for matrix in draw(rng).values():
+        found = orthogonalize(scale * matrix)
+        assert np.allclose(found, orthogonalize(matrix), rtol=0, atol=1e-12)
+
+
+def test_zeros_stay_zeros():
+    assert not orthogonalize(np.zeros((2, 3))).any()
+
+
+def test_the_matrix_is_not_modified(rng):
+    for matrix in draw(rng).values():
+        before = matrix.copy()
+        orthogonalize(matrix, 1)
+        assert np.array_equal(matrix, before)
+
+
+# The optimiser
+
+
+@pytest.mark.equation("eq:muon")
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_twenty_steps_follow_the_formula(rng, nesterov):
+    parameters = draw(rng)
+    theta = {name: array.copy() for name, array in parameters.items()}
+    past = {name: [] for name in theta}
+    eta, mu, decay = 0.02, 0.8, 0.3
+    optimizer = Muon(parameters, eta, mu, nesterov, 3, decay)
+    for _ in range(20):
+        grads = draw(rng)
+        optimizer.step(grads)
+        for name, g in grads.items():
+            past[name].insert(0, g)
+            b = sum(mu**k * old for k, old in enumerate(past[name]))
+            x = g + mu * b if nesterov else b
+            u, x, vt = np.linalg.svd(x / np.linalg.norm(x), full_matrices=False)
+            for _ in range(3):
+                x = 3.4445 * x - 4.775 * x**3 + 2.0315 * x**5
+            width_in, width_out = g.shape
+            scale = np.sqrt(width_out / width_in) if width_out > width_in else 1
+            theta[name] = (1 - eta * decay) * theta[name] - eta * scale * (u * x) @ vt
+            assert np.allclose(parameters[name], theta[name], rtol=0, atol=1e-11)
+    assert optimizer.steps == 20
+
+
+def test_a_large_matrix_is_not_cut(rng, monkeypatch):
+    grads = [draw(rng) for _ in range(3)]
+    found = []
+    for size in (chunks.CHUNK, 5):
+        monkeypatch.setattr(chunks, "CHUNK", size)
+        parameters = {name: np.zeros_like(g) for name, g in grads[0].items()}
+        optimizer = Muon(parameters)
+        for grad in grads:
+            optimizer.step(grad)
+        found.append(parameters)
+    whole, cut = found
+    assert all(np.allclose(whole[n], cut[n], rtol=0, atol=1e-14) for n in whole)
+
+
+def test_clipping_is_that_of_the_function(rng):
+    first, grads = draw(rng), [draw(rng) for _ in range(3)]
+    second = {name: array.copy() for name, array in first.items()}
+    one, other = Muon(first), Muon(second)
+    for grad in grads:
+        one.step(grad, max_norm=0.5)
+        other.step(clip_by_global_norm(grad, 0.5)[0])
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_gradients_are_not_modified_and_the_dtype_stays(rng):
+    parameters, grads = draw(rng, np.float32), draw(rng, np.float32)
+    before = {name: grad.copy() for name, grad in grads.items()}
+    Muon(parameters, weight_decay=0.1).step(grads, 1.0)
+    assert all(np.array_equal(grads[name], before[name]) for name in grads)
+    assert {array.dtype for array in parameters.values()} == {np.dtype(np.float32)}
+
+
+def test_a_run_can_be_resumed(rng):
+    parameters = draw(rng)
+    optimizer = Muon(parameters)
+    optimizer.step(draw(rng))
+    assert sorted(optimizer.state()) == [f"momentum.{n}" for n in sorted(parameters)]
+    twin = {name: array.copy() for name, array in parameters.items()}
+    resumed = Muon(twin)
+    for name, array in resumed.state().items():
+        array[...] = optimizer.state()[name]
+    grads = draw(rng)
+    optimizer.step(grads)
+    resumed.step(grads)
+    assert all(np.array_equal(twin[name], parameters[name]) for name in twin)
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings", "message"),
+    [
+        ((3,), {}, r"weight: expected shape \(D_in, D_out\), got \(3,\)"),
+        ((2, 3, 4), {}, r"weight: expected shape \(D_in, D_out\), got \(2, 3, 4\)"),
+        ((2, 3), {"momentum": 1.0}, r"momentum: expected a number in \[0, 1\), got 1"),
+        ((2, 3), {"iterations": 0}, "iterations: expected a whole number of at least"),
+        ((2, 3), {"weight_decay": -1}, "weight_decay: expected a number of at least 0"),
+        ((2, 3), {"learning_rate": 0}, "learning_rate: expected a positive number"),
+    ],
+)
+def test_bad_settings_are_named(shape, settings, message):
+    with pytest.raises(ValueError, match=message):
+        Muon({"weight": np.ones(shape)}, **settings)
+
+
+def test_what_is_no_matrix_is_not_orthogonalised():
+    with pytest.raises(ValueError, match=r"matrix: expected shape \(rows, columns\)"):
+        orthogonalize(np.ones(3))
+    with pytest.raises(ValueError, match="matrix: expected floating-point numbers"):
+        orthogonalize(np.ones((2, 3), int))
+
+
+def test_nothing_is_updated_by_a_gradient_that_is_not_finite(rng):
+    parameters, grads = draw(rng), draw(rng)
+    before = {name: array.copy() for name, array in parameters.items()}
+    grads["wide"][0, 0] = np.nan
+    optimizer = Muon(parameters)
+    with pytest.raises(ValueError, match="expected a finite norm, got nan from wide"):
+        optimizer.step(grads)
+    assert all(np.array_equal(parameters[n], before[n]) for n in before)
+    assert not any(array.any() for array in optimizer.state().values())

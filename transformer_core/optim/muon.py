@@ -1,0 +1,143 @@
+"""Muon: momentum whose matrices are made orthogonal before the step."""
+
+import numpy as np
+
+from transformer_core.foundation.checks import check_floats, check_positive_int
+from transformer_core.optim.clipping import clip_by_global_norm
+from transformer_core.optim.optimizer import Optimizer, Parameters
+
+CUBIC = (1.5, -0.5, 0.0)  # converges to 1
+QUINTIC = (3.4445, -4.7750, 2.0315)  # steep at 0, and never settles at 1
+
+
+def orthogonalize(
+    matrix: np.ndarray,
+    iterations: int = 5,
+    coefficients: tuple[float, float, float] = QUINTIC,
+) -> np.ndarray:
+    r"""Move all singular values towards 1 and leave the singular vectors (eq:newton-schulz).
+
+    .. math::
+        X_0 = M / \|M\|_{\text{F}}, \qquad
+        X_{i+1} = a X_i + b \, X_i X_i^\top X_i + c \, (X_i X_i^\top)^2 X_i
+
+    With ``CUBIC`` and many iterations the result is U V^T for M = U diag(sigma) V^T. ``QUINTIC``
+    comes near it in five: most singular values end between 0.68 and 1.21.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (rows, columns)
+        Not modified.
+    iterations : int
+    coefficients : tuple of three floats
+        a, b and c: a singular value x becomes a x + b x^3 + c x^5.
+
+    Returns
+    -------
+    ndarray, shape (rows, columns)
+        Zeros for a matrix of zeros.
+
+    Raises
+    ------
+    ValueError
+        If ``matrix`` does not have two axes of floating-point numbers, or ``iterations`` is not
+        a positive whole number.
+
+    Source: Jordan et al. 2024; Bernstein & Newhouse 2024.
+    """
+    check_floats("matrix", matrix, "rows", "columns")
+    check_positive_int("iterations", iterations)
+    largest = np.abs(matrix).max()
+    if largest == 0:
+        return np.zeros_like(matrix)
+    x = matrix / largest  # whose squares neither overflow nor vanish
+    x /= np.linalg.norm(x)
+    tall = len(x) > x.shape[1]
+    if tall:  # the smaller of the two products
+        x = x.T
+    a, b, c = coefficients
+    for _ in range(iterations):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.T if tall else x
+
+
+class Muon(Optimizer):
+    r"""Step by the momentum with all its singular values near 1 (eq:muon).
+
+    .. math::
+        b_t = \mu b_{t-1} + g_t, \qquad
+        \theta_t = (1 - \eta \lambda) \, \theta_{t-1}
+            - \eta \, \sqrt{\max(1, D_{\text{out}} / D_{\text{in}})} \;
+              \operatorname{NS}(g_t + \mu b_t)
+
+    with the iteration NS of :func:`orthogonalize`, for matrices of the shape (D_in, D_out). For
+    the weights of hidden layers alone: embeddings, the output layer, biases and the parameters
+    of LayerNorm go to another optimiser, such as :class:`AdamW`.
+
+    Parameters
+    ----------
+    parameters : dict of str to ndarray, or callable
+        Matrices, updated in place. See ``Optimizer``.
+    learning_rate : float
+        eta: about how far a step goes in the spectral norm, if D_out is not above D_in.
+    momentum : float
+        mu, in [0, 1).
+    nesterov : bool
+        False: NS of b_t, without looking a step ahead.
+    iterations : int
+        Of :func:`orthogonalize`.
+    weight_decay : float
+        lambda, at least 0.
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range, a parameter is not a matrix, or as ``Optimizer`` does.
+
+    Source: Jordan et al. 2024, and the scale of their code.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        learning_rate: float = 0.02,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        iterations: int = 5,
+        weight_decay: float = 0.0,
+    ):
+        super().__init__(parameters, learning_rate, "momentum")
+        for name, array in self.parameters.items():
+            check_floats(name, array, "D_in", "D_out")
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
+        check_positive_int("iterations", iterations)
+        if not 0 <= weight_decay < float("inf"):
+            raise ValueError(
+                f"weight_decay: expected a number of at least 0, got {weight_decay}"
+            )
+        self.momentum, self.nesterov = momentum, nesterov
+        self.iterations, self.weight_decay = iterations, weight_decay
+
+    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
+        """Take one step, as ``Optimizer.step`` does: its momentum in chunks, its matrices whole."""
+        if max_norm is not None:
+            grads, _ = clip_by_global_norm(grads, max_norm)
+        super().step(grads)
+        names = list(self.parameters)
+        groups = self.parameters, grads, self.averages["momentum"]
+        whole = ([group[name] for name in names] for group in groups)
+        list(self.map(self.turn, *whole))
+
+    def update(self, name, parameter, grad, b):
+        b *= self.momentum
+        b += grad
+
+    def turn(self, parameter, grad, b):
+        ahead = grad + self.momentum * b if self.nesterov else b
+        step = orthogonalize(ahead, self.iterations)
+        width_in, width_out = parameter.shape
+        step *= self.learning_rate * max(1, width_out / width_in) ** 0.5
+        parameter *= 1 - self.learning_rate * self.weight_decay
+        parameter -= step
