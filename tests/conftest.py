@@ -10,7 +10,7 @@ import pytest
 import sympy
 from hypothesis import settings
 from mutants import PLANTABLE, plant
-from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Proof
+from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Check
 
 # The same examples on every run and every machine; --hypothesis-profile=random draws others.
 settings.register_profile(
@@ -43,9 +43,9 @@ def rng():
 
 
 @pytest.fixture(params=[CENTRAL_DIFFERENCES, COMPLEX_STEP], ids=lambda w: w.name)
-def prove(request, rng, record_property):
-    """Prove gradients by both witnesses, and record the errors found."""
-    return Proof(request.param, rng, record_property)
+def check(request, rng, record_property):
+    """Compare gradients with both witnesses, and record the errors found."""
+    return Check(request.param, rng, record_property)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def symbolic(monkeypatch):
 
 
 def pytest_collection_modifyitems(items):
-    """Say in the report what a test proves, and how: the book's ledger reads it there."""
+    """Say in the report what a test witnesses, and how: the book's ledger reads it there."""
     for item in items:
         for marker in item.iter_markers("equation"):
             item.user_properties.append(("equation", marker.args[0]))

@@ -1,4 +1,4 @@
-"""What the tests share: generic points, and the proof of a gradient by a witness."""
+"""What the tests share: generic points, and the comparison of a gradient with a witness."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ CENTRAL_DIFFERENCES = Witness(
 COMPLEX_STEP = Witness("complex-step", complex_step, np.complex128, 1e-12)
 
 
-class Proof:
+class Check:
     """Compares every gradient with a witness, under a random cotangent."""
 
     def __init__(self, witness, rng, record):
@@ -117,7 +117,7 @@ def broadcastable(rng, *shape):
 
 
 def symbols(letter, *shape):
-    """Fill an array with real symbols, for exact proofs."""
+    """Fill an array with real symbols, for the exact witness."""
     names = sympy.symbols(f"{letter}0:{np.prod(shape)}", real=True)
     return np.array(names, dtype=object).reshape(shape)
 

@@ -47,14 +47,14 @@ def draw(rng, batch, queries, keys, heads, width):
 
 @pytest.mark.equation("eq:cross-attention-backward")
 @every_mask
-def test_gradients_agree_with_the_witnesses(prove, keep):
+def test_gradients_agree_with_the_witnesses(check, keep):
     context = () if keep is None else (keep,)
-    prove.layer(LAYERS["MultiHeadCrossAttention"]._replace(context=context))
+    check.layer(LAYERS["MultiHeadCrossAttention"]._replace(context=context))
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_gradients_pass_through_a_residual_connection(prove, norm):
-    prove.layer(LAYERS[f"Residual, {norm}, cross-attention"])
+def test_gradients_pass_through_a_residual_connection(check, norm):
+    check.layer(LAYERS[f"Residual, {norm}, cross-attention"])
 
 
 def symbolic_heads(monkeypatch, x, source, weights, output_weight):
@@ -105,7 +105,7 @@ def test_gradients_are_exact(symbolic, monkeypatch):
 def test_gradients_of_self_attention_are_exact(symbolic, monkeypatch):
     x = symbols("x", 1, 2, 2)
     query, key, value = symbols("q", 2, 2), symbols("k", 2, 2), symbols("v", 2, 2)
-    output = np.array([[1, 2], [-1, 3]], object)  # its own gradient is proved above
+    output = np.array([[1, 2], [-1, 3]], object)  # its own gradient is witnessed above
     dy = np.array([[[2, -1], [1, 3]]], object)
     y, attended, merged = symbolic_heads(monkeypatch, x, x, (query, key, value), output)
     fused = np.concatenate([query, key, value], axis=-1)

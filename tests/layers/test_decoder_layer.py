@@ -26,8 +26,8 @@ def layers(draw):
 
 @pytest.mark.equation("eq:decoder-layer-backward")
 @pytest.mark.parametrize("name", [name for name in LAYERS if "DecoderLayer" in name])
-def test_gradients_agree_with_the_witnesses(prove, name):
-    prove.layer(LAYERS[name])
+def test_gradients_agree_with_the_witnesses(check, name):
+    check.layer(LAYERS[name])
 
 
 @pytest.mark.equation("eq:decoder-layer")

@@ -30,18 +30,18 @@ def masks(cache):
 
 @pytest.mark.equation("eq:dropout-backward")
 @pytest.mark.parametrize("name", [name for name in LAYERS if "dropout" in name])
-def test_gradients_agree_with_the_witnesses(prove, name):
-    prove.layer(LAYERS[name])
+def test_gradients_agree_with_the_witnesses(check, name):
+    check.layer(LAYERS[name])
 
 
 @pytest.mark.equation("eq:dropout-backward")
-def test_gradients_of_the_encoder_agree_with_the_witnesses(prove):
-    prove.layer(LayerCase(restarted(encoder), (2, 5, 6), (KEEP,)))
+def test_gradients_of_the_encoder_agree_with_the_witnesses(check):
+    check.layer(LayerCase(restarted(encoder), (2, 5, 6), (KEEP,)))
 
 
 @pytest.mark.equation("eq:attention-backward-dropout")
-def test_gradients_of_cross_attention_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["MultiHeadCrossAttention, dropout"])
+def test_gradients_of_cross_attention_agree_with_the_witnesses(check):
+    check.layer(LAYERS["MultiHeadCrossAttention, dropout"])
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -41,8 +41,8 @@ class LanguageModel(Layer):
         return dids, join(grads)
 
 
-def prove_parameters(prove, layer, *inputs):
-    prove.compare(
+def prove_parameters(check, layer, *inputs):
+    check.compare(
         lambda: layer.forward(*inputs),
         lambda dy, cache: layer.backward(dy, cache)[-1],
         layer.parameters(),
@@ -50,15 +50,15 @@ def prove_parameters(prove, layer, *inputs):
 
 
 @pytest.mark.equation("eq:embedding-backward")
-def test_gradient_agrees_with_the_witnesses(prove, rng):
-    prove_parameters(prove, Embedding(7, 3, rng, dtype=prove.witness.dtype), IDS)
+def test_gradient_agrees_with_the_witnesses(check, rng):
+    prove_parameters(check, Embedding(7, 3, rng, dtype=check.witness.dtype), IDS)
 
 
 @pytest.mark.equation("eq:tied-readout-backward")
-def test_readout_gradients_agree_with_the_witnesses(prove, rng):
-    readout = randomise(TiedReadout(7, prove.witness.dtype), rng)
+def test_readout_gradients_agree_with_the_witnesses(check, rng):
+    readout = randomise(TiedReadout(7, check.witness.dtype), rng)
     h, table = (
-        normal(rng, shape).astype(prove.witness.dtype) for shape in ((2, 4, 3), (7, 3))
+        normal(rng, shape).astype(check.witness.dtype) for shape in ((2, 4, 3), (7, 3))
     )
 
     def backward(dlogits, cache):
@@ -66,13 +66,13 @@ def test_readout_gradients_agree_with_the_witnesses(prove, rng):
         return {"h": dh, "table": dtable, **grads}
 
     arrays = {"h": h, "table": table, **readout.parameters()}
-    prove.compare(lambda: readout.forward(h, table), backward, arrays)
+    check.compare(lambda: readout.forward(h, table), backward, arrays)
 
 
 @pytest.mark.equation("eq:tied-embedding-backward")
-def test_both_terms_of_a_tied_table_arrive(prove, rng):
-    model = randomise(LanguageModel(rng, prove.witness.dtype), rng)
-    prove_parameters(prove, model, IDS)
+def test_both_terms_of_a_tied_table_arrive(check, rng):
+    model = randomise(LanguageModel(rng, check.witness.dtype), rng)
+    prove_parameters(check, model, IDS)
 
 
 def test_the_ids_have_no_gradient(rng):

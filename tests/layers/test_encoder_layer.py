@@ -19,8 +19,8 @@ norms = st.sampled_from(["post", "pre"])
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_gradients_agree_with_the_witnesses(prove, norm):
-    prove.layer(LAYERS[f"EncoderLayer, {norm}"])
+def test_gradients_agree_with_the_witnesses(check, norm):
+    check.layer(LAYERS[f"EncoderLayer, {norm}"])
 
 
 @given(generators, sizes, sizes, sizes, sizes, norms)

@@ -11,8 +11,8 @@ from transformer_core.layers import FeedForward
 
 @pytest.mark.equation("eq:feed-forward-backward")
 @pytest.mark.parametrize("case", [name for name in LAYERS if "FeedForward" in name])
-def test_gradients_agree_with_the_witnesses(prove, case):
-    prove.layer(LAYERS[case])
+def test_gradients_agree_with_the_witnesses(check, case):
+    check.layer(LAYERS[case])
 
 
 @pytest.mark.equation("eq:feed-forward-backward")

@@ -6,8 +6,8 @@ from transformer_core.layers import LayerNorm
 
 
 @pytest.mark.equation("eq:layer-norm-backward")
-def test_gradients_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["LayerNorm"])
+def test_gradients_agree_with_the_witnesses(check):
+    check.layer(LAYERS["LayerNorm"])
 
 
 def test_gamma_starts_at_one_and_beta_at_zero():

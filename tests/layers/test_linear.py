@@ -6,8 +6,8 @@ from transformer_core.layers import Linear
 
 
 @pytest.mark.equation("eq:linear-backward")
-def test_gradients_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["Linear"])
+def test_gradients_agree_with_the_witnesses(check):
+    check.layer(LAYERS["Linear"])
 
 
 def test_weights_start_uniform_and_the_bias_at_zero(rng):

@@ -24,8 +24,8 @@ def draw(rng, batch, length, heads, width):
 
 
 @pytest.mark.equation("eq:multi-head-backward")
-def test_gradients_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["MultiHeadSelfAttention"])
+def test_gradients_agree_with_the_witnesses(check):
+    check.layer(LAYERS["MultiHeadSelfAttention"])
 
 
 @pytest.mark.equation("eq:multi-head")

@@ -9,8 +9,8 @@ from transformer_core.ops import sinusoidal_positions
 
 
 @pytest.mark.equation("eq:learned-positions-backward")
-def test_gradients_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["LearnedPositions"])
+def test_gradients_agree_with_the_witnesses(check):
+    check.layer(LAYERS["LearnedPositions"])
 
 
 @pytest.mark.equation("eq:learned-positions-backward")

@@ -24,14 +24,14 @@ def draw(rng, batch, length, width, norm):
 
 @pytest.mark.equation("eq:post-ln")
 @pytest.mark.equation("eq:post-ln-backward")
-def test_post_ln_gradients_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["Residual, post"])
+def test_post_ln_gradients_agree_with_the_witnesses(check):
+    check.layer(LAYERS["Residual, post"])
 
 
 @pytest.mark.equation("eq:pre-ln")
 @pytest.mark.equation("eq:pre-ln-backward")
-def test_pre_ln_gradients_agree_with_the_witnesses(prove):
-    prove.layer(LAYERS["Residual, pre"])
+def test_pre_ln_gradients_agree_with_the_witnesses(check):
+    check.layer(LAYERS["Residual, pre"])
 
 
 @pytest.mark.equation("eq:post-ln")

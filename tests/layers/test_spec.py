@@ -105,11 +105,11 @@ class Squared(Layer):
 
 
 @pytest.mark.parametrize("place", ["pre", "post"])
-def test_a_layer_of_strangers_has_right_gradients(prove, monkeypatch, place):
+def test_a_layer_of_strangers_has_right_gradients(check, monkeypatch, place):
     monkeypatch.setitem(NORMS, "scale", Scale)
     monkeypatch.setitem(FEED_FORWARDS, "squared", Squared)
     strangers = {"norm": NormSpec("scale"), "feed_forward": "squared"}
-    prove.layer(LayerCase(layer(EncoderLayer, place, **strangers), (2, 5, 6), (KEEP,)))
+    check.layer(LayerCase(layer(EncoderLayer, place, **strangers), (2, 5, 6), (KEEP,)))
 
 
 # How much a constructor asks for

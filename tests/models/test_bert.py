@@ -140,16 +140,16 @@ def test_what_an_option_adds_to_the_parameters(rng, option, more):
     assert total == 4_498_880 + more
 
 
-# --- proofs -----------------------------------------------------------------------------
+# --- witnesses --------------------------------------------------------------------------
 
 
 @pytest.mark.equation("eq:bert-backward")
 @pytest.mark.equation("eq:bert-input-backward")
 @pytest.mark.equation("eq:masked-rows-backward")
 @every_variant
-def test_gradients_agree_with_the_witnesses(prove, rng, variant):
-    model = build(variant, rng, prove.witness.dtype)
-    prove.compare(
+def test_gradients_agree_with_the_witnesses(check, rng, variant):
+    model = build(variant, rng, check.witness.dtype)
+    check.compare(
         lambda: read_out(model),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
@@ -158,9 +158,9 @@ def test_gradients_agree_with_the_witnesses(prove, rng, variant):
 
 @pytest.mark.equation("eq:bert-backward")
 @pytest.mark.parametrize("variant", ["text 004", "everything"])
-def test_gradients_of_every_position_agree_with_the_witnesses(prove, rng, variant):
-    model = build(VARIANTS[variant], rng, prove.witness.dtype)
-    prove.compare(
+def test_gradients_of_every_position_agree_with_the_witnesses(check, rng, variant):
+    model = build(VARIANTS[variant], rng, check.witness.dtype)
+    check.compare(
         lambda: read_out(model, masked=None),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
@@ -169,9 +169,9 @@ def test_gradients_of_every_position_agree_with_the_witnesses(prove, rng, varian
 
 @pytest.mark.equation("eq:bert-tied-backward")
 @pytest.mark.parametrize("variant", ["tied", "everything"])
-def test_loss_gradients_agree_with_the_witnesses(prove, rng, variant):
-    model = build(VARIANTS[variant], rng, prove.witness.dtype)
-    prove.compare(
+def test_loss_gradients_agree_with_the_witnesses(check, rng, variant):
+    model = build(VARIANTS[variant], rng, check.witness.dtype)
+    check.compare(
         lambda: step(model),
         lambda dloss, grads: {name: dloss * grad for name, grad in grads.items()},
         model.parameters(),

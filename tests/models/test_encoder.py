@@ -28,8 +28,8 @@ def draw(rng, batch, length, heads, width, variant):
 
 @pytest.mark.equation("eq:chain-backward")
 @pytest.mark.parametrize("name", [name for name in STACKS if "Encoder" in name])
-def test_gradients_agree_with_the_witnesses(prove, name):
-    prove.layer(STACKS[name])
+def test_gradients_agree_with_the_witnesses(check, name):
+    check.layer(STACKS[name])
 
 
 @given(generators, sizes, sizes, sizes, sizes, variants)

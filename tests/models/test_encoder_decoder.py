@@ -85,14 +85,14 @@ def assert_close(left, right):
         assert np.allclose(left[name], array, rtol=1e-7, atol=1e-9 * size), name
 
 
-# --- proofs -----------------------------------------------------------------------------
+# --- witnesses --------------------------------------------------------------------------
 
 
 @pytest.mark.equation("eq:encoder-decoder-backward")
 @every_variant
-def test_gradients_agree_with_the_witnesses(prove, rng, variant):
-    model = build(variant, rng, prove.witness.dtype)
-    prove.compare(
+def test_gradients_agree_with_the_witnesses(check, rng, variant):
+    model = build(variant, rng, check.witness.dtype)
+    check.compare(
         lambda: forward(model),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
@@ -101,18 +101,18 @@ def test_gradients_agree_with_the_witnesses(prove, rng, variant):
 
 @pytest.mark.equation("eq:encoder-decoder-backward")
 @pytest.mark.parametrize("variant, smoothing", [("tied", 0.0), ("everything", 0.1)])
-def test_loss_gradients_agree_with_the_witnesses(prove, rng, variant, smoothing):
-    model = build(VARIANTS[variant], rng, prove.witness.dtype)
+def test_loss_gradients_agree_with_the_witnesses(check, rng, variant, smoothing):
+    model = build(VARIANTS[variant], rng, check.witness.dtype)
     errors = check_gradients(
         lambda: step(model, smoothing)[0],
         model.parameters(),
         step(model, smoothing)[1],
-        prove.witness.measure,
+        check.witness.measure,
         probes=6,
         rng=rng,
     )
     for name, error in errors.items():
-        assert error.norm < prove.witness.tolerance, f"{name}: {error}"
+        assert error.norm < check.witness.tolerance, f"{name}: {error}"
 
 
 # --- the function -----------------------------------------------------------------------

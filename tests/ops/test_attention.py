@@ -33,8 +33,8 @@ def draw(rng, batch, heads, queries, keys, width):
 
 @pytest.mark.equation("eq:attention-backward")
 @pytest.mark.parametrize("mask", MASKS)
-def test_gradients_agree_with_the_witnesses(prove, mask):
-    prove.op(OPS[f"attention, {mask}"])
+def test_gradients_agree_with_the_witnesses(check, mask):
+    check.op(OPS[f"attention, {mask}"])
 
 
 @pytest.mark.equation("eq:attention-backward")

@@ -36,8 +36,8 @@ def gradient(logits, targets, weights=None, smoothing=0, dloss=1.0):
 
 @pytest.mark.equation("eq:cross-entropy-backward")
 @settings
-def test_gradient_agrees_with_the_witnesses(prove, name):
-    prove.op(OPS[name])
+def test_gradient_agrees_with_the_witnesses(check, name):
+    check.op(OPS[name])
 
 
 @pytest.mark.equation("eq:cross-entropy-backward")
@@ -54,8 +54,8 @@ def test_gradient_is_exact(symbolic):
 
 
 @pytest.mark.equation("eq:label-smoothing-backward")
-def test_gradient_agrees_with_the_witnesses_when_labels_are_smoothed(prove):
-    prove.op(OPS["cross_entropy, smoothing"])
+def test_gradient_agrees_with_the_witnesses_when_labels_are_smoothed(check):
+    check.op(OPS["cross_entropy, smoothing"])
 
 
 @pytest.mark.equation("eq:label-smoothing-backward")

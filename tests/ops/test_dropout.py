@@ -22,8 +22,8 @@ rates = strategies.floats(0.05, 0.95)
 
 
 @pytest.mark.equation("eq:dropout-backward")
-def test_gradient_agrees_with_the_witnesses(prove):
-    prove.op(OPS["dropout"])
+def test_gradient_agrees_with_the_witnesses(check):
+    check.op(OPS["dropout"])
 
 
 @pytest.mark.equation("eq:dropout-backward")
@@ -110,8 +110,8 @@ def test_a_cotangent_of_another_shape_is_named(rng):
 
 @pytest.mark.equation("eq:attention-backward-dropout")
 @pytest.mark.parametrize("mask", MASKS)
-def test_gradients_of_attention_agree_with_the_witnesses(prove, mask):
-    prove.op(OPS[f"attention with dropout, {mask}"])
+def test_gradients_of_attention_agree_with_the_witnesses(check, mask):
+    check.op(OPS[f"attention with dropout, {mask}"])
 
 
 @pytest.mark.equation("eq:attention-backward-dropout")

@@ -41,8 +41,8 @@ TIED = Op(
 
 
 @pytest.mark.equation("eq:embedding-backward")
-def test_look_up_gradient_agrees_with_the_witnesses(prove):
-    prove.op(OPS["embedding"])
+def test_look_up_gradient_agrees_with_the_witnesses(check):
+    check.op(OPS["embedding"])
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
@@ -59,14 +59,14 @@ def test_rows_are_added_as_numpy_adds_them(dtype, rng, vocabulary, width):
 
 @pytest.mark.equation("eq:tied-readout-backward")
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
-def test_readout_gradients_agree_with_the_witnesses(prove, shape):
+def test_readout_gradients_agree_with_the_witnesses(check, shape):
     op = OPS["tied_readout"]
-    prove.op(op._replace(shapes=op.shapes | {"h": shape}))
+    check.op(op._replace(shapes=op.shapes | {"h": shape}))
 
 
 @pytest.mark.equation("eq:tied-embedding-backward")
-def test_tied_gradient_agrees_with_the_witnesses(prove):
-    prove.op(TIED)
+def test_tied_gradient_agrees_with_the_witnesses(check):
+    check.op(TIED)
 
 
 @pytest.mark.equation("eq:embedding-backward")

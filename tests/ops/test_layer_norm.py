@@ -11,8 +11,8 @@ from transformer_core.sentence import EMBEDDING
 
 
 @pytest.mark.equation("eq:layer-norm-backward")
-def test_gradients_agree_with_the_witnesses(prove):
-    prove.op(OPS["layer_norm"])
+def test_gradients_agree_with_the_witnesses(check):
+    check.op(OPS["layer_norm"])
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from transformer_core.ops import mean_squared_error, mean_squared_error_backward
 
 
 @pytest.mark.equation("eq:mean-squared-error-backward")
-def test_gradient_agrees_with_the_witnesses(prove):
-    prove.op(OPS["mean_squared_error"])
+def test_gradient_agrees_with_the_witnesses(check):
+    check.op(OPS["mean_squared_error"])
 
 
 @pytest.mark.equation("eq:mean-squared-error-backward")

@@ -8,8 +8,8 @@ from transformer_core.ops import relu, relu_backward
 
 
 @pytest.mark.equation("eq:relu-backward")
-def test_gradient_agrees_with_the_witnesses(prove):
-    prove.op(OPS["relu"])
+def test_gradient_agrees_with_the_witnesses(check):
+    check.op(OPS["relu"])
 
 
 @pytest.mark.equation("eq:relu")

@@ -11,8 +11,8 @@ from transformer_core.sentence import KEY, QUERY
 
 @pytest.mark.equation("eq:softmax-backward")
 @pytest.mark.parametrize("mask", MASKS)
-def test_gradient_agrees_with_the_witnesses(prove, mask):
-    prove.op(OPS[f"softmax, {mask}"])
+def test_gradient_agrees_with_the_witnesses(check, mask):
+    check.op(OPS[f"softmax, {mask}"])
 
 
 @pytest.mark.equation("eq:softmax-backward")

@@ -27,8 +27,10 @@ EQUATIONS = {
 
 def compared():
     for name, case in LAYERS.items():
-        proved = [label for start, label in EQUATIONS.items() if name.startswith(start)]
-        marks = map(pytest.mark.equation, proved)
+        equations = [
+            label for start, label in EQUATIONS.items() if name.startswith(start)
+        ]
+        marks = map(pytest.mark.equation, equations)
         yield pytest.param(case, marks=[*marks], id=name)
 
 

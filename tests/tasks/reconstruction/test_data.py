@@ -183,8 +183,8 @@ MODELS = [name for name in STACKS if "Reconstructor" in name]
 
 @pytest.mark.equation("eq:chain-backward")
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_agree_with_the_witnesses(prove, name):
-    prove.layer(STACKS[name])
+def test_gradients_agree_with_the_witnesses(check, name):
+    check.layer(STACKS[name])
 
 
 def test_the_readout_follows_the_encoder(rng):
