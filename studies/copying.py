@@ -11,7 +11,7 @@ from transformer_core.tasks.bert.wordpiece import MASK
 from transformer_core.training import train
 
 SEEDS = range(5)
-STEPS, EVERY = 250, 50
+STEPS, EVERY = 200, 50
 
 
 def runs():
