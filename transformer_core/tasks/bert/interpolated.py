@@ -63,7 +63,7 @@ class Interpolated:
         masked: np.ndarray,
         steps: int = 20,
     ) -> list[float]:
-        r"""Fit the weights by expectation maximisation on text that has not been counted.
+        r"""Fit the weights by expectation maximisation on text that was not counted (eq:em).
 
         .. math:: \lambda_{ck} \gets \operatorname{mean}_{n \in c}
             \frac{\lambda_{ck}\, p_k(t_n)}{\sum_j \lambda_{cj}\, p_j(t_n)}
