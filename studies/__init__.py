@@ -23,9 +23,17 @@ def results(name):
     Returns
     -------
     list of dict
-        For each run its settings and, under ``found``, what it returned.
+        For each run its ``settings`` and what it ``found``.
+
+    Raises
+    ------
+    ValueError
+        If nothing is stored.
     """
-    return stored(name)["runs"]
+    found = stored(name)["runs"]
+    if not found:
+        raise ValueError(f"expected stored results of {name}, got none: make studies")
+    return found
 
 
 def stored(name):

@@ -42,15 +42,16 @@ CHANGES = {
 def runs():
     """The settings of every run."""
     for seed in SEEDS:
-        for length in (16, 64):
-            yield {"kind": "leave", "length": length, "seed": seed}
         for neighbours in (True, False):
             yield {"kind": "full", "neighbours": neighbours, "seed": seed}
-        yield {"kind": "leave", "length": 32, "seed": seed}
+    for seed in SEEDS:
+        for length in (16, 32, 64):
+            yield {"kind": "leave", "length": length, "seed": seed}
+    for seed in SEEDS:
         for change in list(CHANGES)[1:]:
-            yield {"kind": "leave", "change": change, "seed": seed, "steps": 400}
+            yield {"kind": "leave", "change": change, "seed": seed, "steps": 200}
         for length in (16, 64):
-            settings = {"optimizer": "sgd", "length": length, "steps": 600}
+            settings = {"optimizer": "sgd", "length": length, "steps": 200}
             yield {"kind": "leave", "seed": seed} | settings
 
 

@@ -35,7 +35,7 @@ def link(app, what, name, member, options, lines):
     if source := re.search(SOURCE, text, re.MULTILINE):
         text = text.replace(source[0], "")
         origin.append(
-            re.sub(r"(?:seed )?\b(00\d)\b", r":ref:`\g<0> <seed-\1>`", source[0])
+            re.sub(r"(?:text )?\b(00\d)\b", r":ref:`\g<0> <text-\1>`", source[0])
         )
     text = re.sub(rf"\(({LABEL})\)|({LABEL})", r":eq:`\1\2`", text)
     text = re.sub(r":(func|class|meth):`(?=\w)", r":\1:`.", text)  # of any room

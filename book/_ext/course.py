@@ -125,6 +125,22 @@ class NotebookFigure(SphinxDirective):
         return [nodes.container("", figure, alt=alt[0])]
 
 
+class NotebookCell(SphinxDirective):
+    """Show the code of a notebook's cell: ``{notebook-cell} ../notebooks/x.ipynb id``."""
+
+    required_arguments = 2
+
+    def run(self):
+        notebook, name = self.arguments
+        _, path = self.env.relfn2path(notebook)
+        self.env.note_dependency(path)
+        cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell.get("id") == name]
+        if not code:
+            raise self.error(f"{notebook} has no cell {name}")
+        return [nodes.literal_block(code[0], code[0], language="python")]
+
+
 class FigureAlt(SphinxPostTransform):
     """Give the figures of ``NotebookFigure`` their alt texts, when they are there."""
 
@@ -140,6 +156,7 @@ def setup(app):
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
     app.add_directive("notebook-figure", NotebookFigure)
+    app.add_directive("notebook-cell", NotebookCell)
     app.add_post_transform(FigureAlt)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)

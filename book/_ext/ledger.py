@@ -31,7 +31,7 @@ from stamps import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-STORE = "book/proofs.json"
+STORE = "book/ledger.json"
 GROUPS = {  # what the tests measure: without tests/parity, and there, where PyTorch is installed
     "NumPy": "Errors of central differences and the complex step",
     "PyTorch": "Errors against PyTorch",
@@ -54,16 +54,16 @@ class Function(NamedTuple):
 
 def setup(app):
     app.add_directive("equation-ledger", EquationLedger)
-    app.connect("builder-inited", take_the_proofs)
+    app.connect("builder-inited", take_the_checks)
     app.connect("env-get-outdated", lambda *_: ["book/ledger"])
     return {"parallel_read_safe": True}
 
 
-def take_the_proofs(app):
+def take_the_checks(app):
     """Take what the tests have measured as it is stored, or measure it where that does not hold."""
     root = Path(app.srcdir)
-    app.env.equation_proofs = proofs = {}
-    app.env.equation_proofs_from = sentences = []
+    app.env.equation_checks = checks = {}
+    app.env.equation_checks_from = sentences = []
     for group, stored in read_store(root).items():
         why = reason(root, group, stored)
         if why and not measurable(group):
@@ -74,10 +74,10 @@ def take_the_proofs(app):
             stored = json.loads(
                 kept(root, f"{group}.json", stamp_of(root, group), make)
             )
-        for label, found in stored["proofs"].items():
-            proof = proofs.setdefault(label, {"errors": {}, "tests": []})
-            proof["errors"] |= found["errors"]
-            proof["tests"] += found["tests"]
+        for label, found in stored["checks"].items():
+            check = checks.setdefault(label, {"errors": {}, "tests": []})
+            check["errors"] |= found["errors"]
+            check["tests"] += found["tests"]
         sentences.append(sentence(GROUPS[group], stored["executed"], stored=not why))
 
 
@@ -98,8 +98,8 @@ def measurable(group):
     return group != "PyTorch" or find_spec("torch") is not None
 
 
-def proofs_of(root, group):
-    """The files of a group that prove an equation."""
+def tests_of(root, group):
+    """The files of a group that witness an equation."""
     parity = root / "tests" / "parity"
     return [
         path
@@ -110,7 +110,7 @@ def proofs_of(root, group):
 
 
 def stamp_of(root, group):
-    paths = proofs_of(root, group)
+    paths = tests_of(root, group)
     fixtures = {folder / "conftest.py" for path in paths for folder in path.parents}
     ours = [
         path for path in sorted(fixtures) if path.is_file() and root in path.parents
@@ -119,7 +119,7 @@ def stamp_of(root, group):
 
 
 def measure(root, group, why, say):
-    """Run the tests of a group that prove an equation.
+    """Run the tests of a group that witness an equation.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def measure(root, group, why, say):
     Returns
     -------
     str
-        JSON with ``proofs``: label to tests and errors, and ``executed``: what they were
+        JSON with ``checks``: label to tests and errors, and ``executed``: what they were
         measured with.
 
     Raises
@@ -147,37 +147,37 @@ def measure(root, group, why, say):
     executed = executed_now(stamp_of(root, group))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", *map(str, proofs_of(root, group))]
+        command = [sys.executable, "-m", "pytest", *map(str, tests_of(root, group))]
         command += ["-m", "equation", "-n", "2", f"--junitxml={report}"]
         environment = os.environ | RECORDED
         result = subprocess.run(
             command, cwd=root, env=environment, capture_output=True, text=True
         )
         if result.returncode:
-            raise ExtensionError(f"equation ledger: a proof fails\n{result.stdout}")
-        proofs = read_report(report)
-    return json.dumps({"executed": executed, "proofs": proofs})
+            raise ExtensionError(f"equation ledger: a check fails\n{result.stdout}")
+        checks = read_report(report)
+    return json.dumps({"executed": executed, "checks": checks})
 
 
 def read_report(report):
     """What the tests have measured: label to tests and largest errors, to the digit shown."""
-    proofs = {}
+    checks = {}
     for case in ElementTree.parse(report).iter("testcase"):
         properties = [(p.get("name"), p.get("value")) for p in case.iter("property")]
         found = dict(properties)
         for label in (value for name, value in properties if name == "equation"):
-            proof = proofs.setdefault(label, {"errors": {}, "tests": []})
+            check = checks.setdefault(label, {"errors": {}, "tests": []})
             file = case.get("classname").replace(".", "/") + ".py"
             test = f"{file}::{case.get('name').partition('[')[0]}"
-            if test not in proof["tests"]:
-                proof["tests"].append(test)
+            if test not in check["tests"]:
+                check["tests"].append(test)
             if "witness" in found:
-                errors, witness = proof["errors"], found["witness"]
+                errors, witness = check["errors"], found["witness"]
                 error = float(f"{float(found['error']):.0e}")
                 errors[witness] = max(errors.get(witness, 0.0), error)
-    for proof in proofs.values():
-        proof["tests"].sort()
-    return proofs
+    for check in checks.values():
+        check["tests"].sort()
+    return checks
 
 
 def main():
@@ -228,12 +228,12 @@ class EquationLedger(SphinxDirective):
 
     def run(self):
         root = Path(self.env.srcdir)
-        proofs = self.env.equation_proofs
+        checks = self.env.equation_checks
         self.functions = known = functions(root)
         labels = gradient_equations(root)
         lacking = [
             *(f"no docstring names {label}" for label in labels if label not in known),
-            *(f"no test proves {label}" for label in labels if label not in proofs),
+            *(f"no test witnesses {label}" for label in labels if label not in checks),
         ]
         if lacking:
             raise ExtensionError("equation ledger: " + "; ".join(lacking))
@@ -243,14 +243,14 @@ class EquationLedger(SphinxDirective):
             place = self.repository_link(path, line)
             tests = "<br>".join(
                 f"{name.removeprefix('test_').replace('_', ' ')} (`{file}`)"
-                for file, name in (test.split("::") for test in proofs[label]["tests"])
+                for file, name in (test.split("::") for test in checks[label]["tests"])
             )
             rows.append(
                 f"| {{eq}}`{label}` "
                 f"| {{ref}}`{name} <{listing_id(path, name)}>`<br>{place} "
                 f"| {self.witnesses(function)} | {tests} |"
             )
-        rows += ["", "\n\n".join(self.env.equation_proofs_from)]
+        rows += ["", "\n\n".join(self.env.equation_checks_from)]
         table, *_ = tables = self.parse_text_to_nodes("\n".join(rows))
         table["classes"].append("ledger")
         return tables
@@ -266,9 +266,9 @@ class EquationLedger(SphinxDirective):
     def witnesses(self, function):
         """What the witnesses have measured of a function, under any of its equations."""
         found = {}
-        for label, proof in self.env.equation_proofs.items():
+        for label, check in self.env.equation_checks.items():
             if self.functions.get(label) == function:
-                for witness, error in proof["errors"].items():
+                for witness, error in check["errors"].items():
                     found[witness] = max(found.get(witness, 0.0), error)
         lines = [
             f"{title} {found[witness]:.0e}" if error else title

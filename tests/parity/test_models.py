@@ -43,7 +43,7 @@ def test_loss_of_the_reconstructor(parity, case):
 # BERT
 
 BERTS = {
-    "of seed 004": {},
+    "of text 004": {},
     "tied": {"tied": True},
     "Pre-LN": {"placement": "pre"},
     "GELU": {"feed_forward": "gelu"},

@@ -25,7 +25,7 @@ class LearnedPositions(Layer):
         Standard deviation of the table at the start, normally distributed. The default is BERT's.
     dtype : NumPy dtype
 
-    Source: seed 004, section 2.1.
+    Source: text 004, section 2.1.
     """
 
     def __init__(

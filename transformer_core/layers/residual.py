@@ -86,7 +86,7 @@ class Residual(Layer):
             The gradient of each context that has one.
         grads : dict of str to ndarray
 
-        Source: seeds 001 and 002 (Post-LN), with both ways added; seed 003, equations 5 to 9
+        Source: text 001 and text 002 (Post-LN), with both ways added; text 003, equations 5 to 9
         (Pre-LN).
         """
         if self.pre:

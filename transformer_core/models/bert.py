@@ -55,9 +55,9 @@ class Bert(Layer):
         A normalisation after the sum of the embeddings, and one after the encoder.
 
     With ``AttentionSpec(heads, bias=False)``, Post-LN and ReLU, the defaults are the model of
-    seed 004.
+    text 004.
 
-    Source: seed 004, sections 1 and 2; Devlin et al. 2019.
+    Source: text 004, sections 1 and 2; Devlin et al. 2019.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class EncoderDecoder(Layer):
     start near variance 1. They are multiplied by sqrt(D) where positions are added, whose
     entries are as large.
 
-    Source: Vaswani et al. 2017; seed 003, equations 4 to 9, where the LN of the source in equation
+    Source: Vaswani et al. 2017; text 003, equations 4 to 9, where the LN of the source in equation
     8 is the encoder's last one, the same for all layers.
     """
 

@@ -59,7 +59,7 @@ def attention(
         If the shapes do not fit together, an array is empty or not of floating-point numbers,
         ``keep`` is not a boolean mask, or ``rate`` is not in [0, 1).
 
-    Source: Vaswani et al. 2017; seed 003, equations 1 to 3.
+    Source: Vaswani et al. 2017; text 003, equations 1 to 3.
     """
     check_floats("query", query, ..., "T", "K")
     check_floats("key", key, *query.shape[:-2], "S", query.shape[-1])
@@ -107,7 +107,7 @@ def attention_backward(
     ValueError
         If ``doutput`` has not the shape of ``output``.
 
-    Source: seed 003, section 1.6, steps 1 to 3, with equations 10 and 11.
+    Source: text 003, section 1.6, steps 1 to 3, with equations 10 and 11.
     """
     query, key, value, weights, dropout_cache = cache
     check_floats("doutput", doutput, *query.shape[:-1], value.shape[-1])

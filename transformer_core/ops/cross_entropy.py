@@ -63,7 +63,7 @@ def cross_entropy(
         numbers, a target is not a whole number from 0 to V - 1, a weight is negative or not
         finite, no weight is positive, or ``smoothing`` is not in [0, 1).
 
-    Source: seed 003, section 1.4; seed 004, section 4; Szegedy et al. 2016 (label smoothing).
+    Source: text 003, section 1.4; text 004, section 4; Szegedy et al. 2016 (label smoothing).
     """
     check_floats("logits", logits, ..., "V")
     check_ids("targets", targets, logits.shape[-1])
@@ -107,7 +107,7 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> np.ndarray
     -------
     dlogits : ndarray (..., V)
 
-    Source: seed 004, section 4.2.
+    Source: text 004, section 4.2.
     """
     p, targets, share, smoothing = cache
     scale = dloss * share

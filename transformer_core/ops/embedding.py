@@ -35,7 +35,7 @@ def embedding(ids: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, Embedding
         If an array is empty, ``table`` has not two axes of floating-point numbers, or ``ids`` are
         not whole numbers from 0 to V - 1. NumPy would read the id -1 as the last row.
 
-    Source: seed 003, section 1.2; seed 004, section 2.1.
+    Source: text 003, section 1.2; text 004, section 2.1.
     """
     check_floats("table", table, "V", "D")
     check_ids("ids", ids, len(table))
@@ -95,7 +95,7 @@ def tied_readout(
     ValueError
         If the shapes do not fit together or an array is empty.
 
-    Source: seed 003, section 1.3 (readout); Press & Wolf 2017.
+    Source: text 003, section 1.3 (readout); Press & Wolf 2017.
     """
     check_floats("table", table, "V", "D")
     check_floats("h", h, ..., table.shape[1])

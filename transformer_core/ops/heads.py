@@ -27,7 +27,7 @@ def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
     ValueError
         If the heads do not divide the width.
 
-    Source: seed 004, section 2.2.
+    Source: text 004, section 2.2.
     """
     check_shape("x", x, "B", "T", "D")
     check_heads(x.shape[-1], heads)
@@ -50,7 +50,7 @@ def merge_heads(x: np.ndarray) -> np.ndarray:
     ValueError
         If ``x`` has not four axes.
 
-    Source: seed 004, section 2.2.
+    Source: text 004, section 2.2.
     """
     check_shape("x", x, "B", "H", "T", "K")
     batch, _, length, _ = x.shape

@@ -43,7 +43,7 @@ def layer_norm(
         If the shapes do not fit together, an array is empty or not of floating-point numbers,
         ``eps`` is not positive, or a variance is too large for the dtype.
 
-    Source: Ba, Kiros & Hinton 2016; seed 000.
+    Source: Ba, Kiros & Hinton 2016; text 000.
     """
     check_floats("x", x, ..., "D")
     check_floats("gamma", gamma, x.shape[-1])
@@ -98,7 +98,7 @@ def layer_norm_backward(
     ValueError
         If ``dy`` has not the shape of ``y``.
 
-    Source: seed 000 (three terms); seed 004, section 3.3, with gamma moved inside the means.
+    Source: text 000 (three terms); text 004, section 3.3, with gamma moved inside the means.
     """
     x_hat, inv_std, gamma = cache
     check_floats("dy", dy, *x_hat.shape)

@@ -37,7 +37,7 @@ def linear(
     ValueError
         If the shapes do not fit together, or an array is empty or not of floating-point numbers.
 
-    Source: seed 004, section 3.1.
+    Source: text 004, section 3.1.
     """
     check_floats("weight", weight, "D_in", "D_out")
     check_floats("x", x, ..., weight.shape[0])
@@ -79,7 +79,7 @@ def linear_backward(
     ValueError
         If ``dy`` has not the shape of ``y``.
 
-    Source: seed 004, section 3.1.
+    Source: text 004, section 3.1.
     """
     x, weight, biased = cache
     check_floats("dy", dy, *x.shape[:-1], weight.shape[1])

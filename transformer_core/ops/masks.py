@@ -26,7 +26,7 @@ def causal_keep(length: int) -> np.ndarray:
     ValueError
         If ``length`` is not a positive whole number.
 
-    Source: seed 003, section 1.3 (decoder stack) and P1.
+    Source: text 003, section 1.3 (decoder stack) and P1.
     """
     check_positive_int("length", length)
     return np.tri(length, dtype=bool)

@@ -34,7 +34,7 @@ def mean_squared_error(
     ValueError
         If the shapes differ, or the arrays are empty or not of floating-point numbers.
 
-    Source: seed 000, section Loss.
+    Source: text 000, section Loss.
     """
     check_floats("prediction", prediction, ...)
     check_floats("target", target, *prediction.shape)
@@ -59,7 +59,7 @@ def mean_squared_error_backward(
     -------
     dprediction : ndarray (...)
 
-    Source: seed 000, section Loss.
+    Source: text 000, section Loss.
     """
     (error,) = cache
     return error * (2 * dloss / error.size)

@@ -34,7 +34,7 @@ def sinusoidal_positions(
     ValueError
         If ``length`` or ``width`` is not a positive whole number, or ``width`` is odd.
 
-    Source: Vaswani et al. 2017; seed 000, section 2; seed 003, section 1.7.
+    Source: Vaswani et al. 2017; text 000, section 2; text 003, section 1.7.
     """
     check_positive_int("length", length)
     check_positive_int("width", width)

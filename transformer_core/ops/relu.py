@@ -32,7 +32,7 @@ def relu(x: np.ndarray) -> tuple[np.ndarray, ReluCache]:
     ValueError
         If ``x`` is empty or not of floating-point numbers.
 
-    Source: seed 004, section 3.5.
+    Source: text 004, section 3.5.
     """
     check_floats("x", x, ...)
     positive = x.real > 0
@@ -66,7 +66,7 @@ def relu_backward(dy: np.ndarray, cache: ReluCache) -> np.ndarray:
     ValueError
         If ``dy`` has not the shape of ``y``.
 
-    Source: seed 004, section 3.5.
+    Source: text 004, section 3.5.
     """
     (positive,) = cache
     check_floats("dy", dy, *positive.shape)

@@ -40,7 +40,7 @@ def softmax(
         If ``x`` is empty or not of floating-point numbers, or ``keep`` is not boolean or does not
         broadcast to the shape of ``x``.
 
-    Source: seed 003, equation 2; seed 004, section 7.1.
+    Source: text 003, equation 2; text 004, section 7.1.
     """
     check_floats("x", x, ..., "S")
     if keep is None:
@@ -76,7 +76,7 @@ def softmax_backward(dweights: np.ndarray, cache: SoftmaxCache) -> np.ndarray:
     ValueError
         If ``dweights`` has not the shape of ``weights``.
 
-    Source: seed 003, section 1.6, step 2; seed 004, section 3.2.
+    Source: text 003, section 1.6, step 2; text 004, section 3.2.
     """
     (weights,) = cache
     check_floats("dweights", dweights, *weights.shape)

@@ -31,7 +31,7 @@ class Adam(Optimizer):
     ValueError
         If a setting is out of range, or as ``Optimizer`` does.
 
-    Source: Kingma & Ba 2015; seed 000, section Adam Optimizer.
+    Source: Kingma & Ba 2015; text 000, section Adam Optimizer.
     """
 
     def __init__(

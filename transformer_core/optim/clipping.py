@@ -39,7 +39,7 @@ def clip_by_global_norm(
     ValueError
         If ``max_norm`` is not positive and finite, or the norm is not finite.
 
-    Source: Pascanu et al. 2013; seed 004, section 7.3.
+    Source: Pascanu et al. 2013; text 004, section 7.3.
     """
     norm = global_norm(grads)
     factor = clipping_factor(norm, max_norm)

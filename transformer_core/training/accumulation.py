@@ -46,7 +46,7 @@ def combine(
         If a weight is negative or not finite, their sum is 0 or not finite, or the gradients of
         two parts differ in names or shapes.
 
-    Source: seed 004, section 8.2, with its weights mended.
+    Source: text 004, section 8.2, with its weights mended.
     """
     total, loss, first, means = 0.0, 0.0, None, None
     for k, (weight, part_loss, grads) in enumerate(parts):

@@ -1,0 +1,76 @@
+"""What `make studies` has stored is what its studies ask for."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from runpy import run_path
+from shutil import copy
+
+import pytest
+from texts import ROOT
+
+import studies
+from studies.__main__ import NAMES, key
+
+read = run_path(str(ROOT / "book/_ext/stamps.py"))["read"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_run_of_a_study_is_stored(name):
+    wanted = [key(settings) for settings in import_module(f"studies.{name}").runs()]
+    assert [key(run["settings"]) for run in studies.results(name)] == wanted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_stored_runs_are_those_of_the_study_as_it_is(name):
+    path = ROOT / "studies" / f"{name}.py"
+    executed = studies.stored(name)["executed"]
+    assert executed["stamp"]["files"][f"studies/{name}.py"] == read(path).fingerprint
+
+
+def test_results_that_are_not_there_are_an_error():
+    with pytest.raises(ValueError, match="expected stored results of nothing"):
+        studies.results("nothing")
+
+
+DOUBLE = """
+def runs():
+    yield from ({"x": 1}, {"x": 2})
+
+def run(x):
+    with open(__file__ + ".log", "a") as log:
+        log.write(str(x))
+    return {"twice": 2 * x}
+"""
+
+
+def test_a_study_runs_what_is_missing_and_stores_each_run(tmp_path):
+    for name in (
+        "studies/__init__.py",
+        "studies/__main__.py",
+        "book/_ext/stamps.py",
+        "requirements.txt",
+        "tests/parity/requirements.txt",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, tmp_path / name)
+    module, log = tmp_path / "studies/double.py", tmp_path / "studies/double.py.log"
+    path = tmp_path / "studies/results/double.json"
+
+    def make_studies():
+        command = [sys.executable, "-m", "studies", "double", "--workers", "1"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        return json.loads(path.read_text())["runs"]
+
+    module.write_text(DOUBLE)
+    runs = make_studies()
+    assert runs == [{"settings": {"x": x}, "found": {"twice": 2 * x}} for x in (1, 2)]
+    assert make_studies() == runs and log.read_text() == "12"
+
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored | {"runs": runs[1:]}))
+    assert make_studies() == runs and log.read_text() == "121"
+
+    module.write_text(DOUBLE.replace("2 * x", "x + x"))
+    assert make_studies() == runs and log.read_text() == "12112"
