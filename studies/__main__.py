@@ -42,6 +42,8 @@ def study(name, workers):
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(timed, name, settings): settings for settings in missing}
         for done in as_completed(waiting):
+            if done.exception():
+                pool.shutdown(cancel_futures=True)
             seconds, result = done.result()
             settings = waiting[done]
             found[key(settings)] = {"settings": settings, "found": result}

@@ -74,3 +74,7 @@ def test_a_study_runs_what_is_missing_and_stores_each_run(tmp_path):
 
     module.write_text(DOUBLE.replace("2 * x", "x + x"))
     assert make_studies() == runs and log.read_text() == "12112"
+
+    module.write_text(DOUBLE.replace("2 * x", "1 / 0 if x == 1 else 2 * x"))
+    with pytest.raises(subprocess.CalledProcessError):
+        make_studies()
