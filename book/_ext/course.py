@@ -109,9 +109,7 @@ class NotebookFigure(SphinxDirective):
 
     def run(self):
         notebook, key = self.arguments
-        _, path = self.env.relfn2path(notebook)
-        self.env.note_dependency(path)
-        cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+        cells = cells_of(self.env, notebook)
         alt = [
             cell["metadata"]["mystnb"]["image"]["alt"]
             for cell in cells
@@ -132,13 +130,18 @@ class NotebookCell(SphinxDirective):
 
     def run(self):
         notebook, name = self.arguments
-        _, path = self.env.relfn2path(notebook)
-        self.env.note_dependency(path)
-        cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+        cells = cells_of(self.env, notebook)
         code = ["".join(cell["source"]) for cell in cells if cell.get("id") == name]
         if not code:
             raise self.error(f"{notebook} has no cell {name}")
         return [nodes.literal_block(code[0], code[0], language="python")]
+
+
+def cells_of(env, notebook):
+    """The cells of a notebook, which the page depends on from now on."""
+    _, path = env.relfn2path(notebook)
+    env.note_dependency(path)
+    return json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
 
 
 class FigureAlt(SphinxPostTransform):

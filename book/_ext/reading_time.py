@@ -28,7 +28,10 @@ def size(text: str) -> Size:
         r"^```\w+\n.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE
     )
     text, shown = re.subn(
-        r"^```\{(source|mistake|notebook-cell)\}.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE
+        r"^```\{(source|mistake|notebook-cell)\}.*?^```$",
+        " ",
+        text,
+        flags=re.DOTALL | re.MULTILINE,
     )
     text = re.sub(
         r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$",
