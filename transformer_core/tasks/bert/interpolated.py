@@ -119,7 +119,7 @@ class Interpolated:
         right : ndarray of bool (M,)
         """
         answers = self.answers(targets, masked)
-        losses, guesses = [], []
+        losses, guesses = [], []  # type: ignore[var-annotated]
         for p in self.rows(*self.cases(inputs, masked)):
             asked = answers[len(guesses) : len(guesses) + len(p)]
             losses.extend(-np.log(p[np.arange(len(p)), asked]))
