@@ -1,19 +1,15 @@
 """The exhibits of the museum, each trained from five starts."""
 
-import sys
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # finds mutants
-
-from mutants import MUTANTS, planted
 
 from transformer_core.layers import LayerSpec
 from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.ops import padding_keep, sinusoidal_positions
 from transformer_core.optim import Adam
+from transformer_core.practice.catalogue import MUTANTS
+from transformer_core.practice.planting import planted
 from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import train
 

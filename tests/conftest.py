@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import sympy
 from hypothesis import settings
-from mutants import PLANTABLE, plant
 from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Check
+
+from transformer_core.practice.catalogue import PLANTABLE
+from transformer_core.practice.planting import plant
 
 # The same examples on every run and every machine; --hypothesis-profile=random draws others.
 settings.register_profile(
@@ -27,7 +29,7 @@ def pytest_addoption(parser):
         "--mutant",
         choices=PLANTABLE,
         metavar="NAME",
-        help="test the package with one of the mistakes of tests/mutants in it",
+        help="test the package with one of the mistakes of the catalogue in it",
     )
 
 

@@ -1,7 +1,7 @@
 """Run the tests on the package with one mistake after another in it: ``make mutants``.
 
-Succeeds if every mistake of ``tests/mutants/catalogue.py`` makes some test fail, and a change that
-is no mistake makes none fail.
+Succeeds if every mistake of the catalogue of ``transformer_core.practice`` makes some test fail,
+and a change that is no mistake makes none fail.
 """
 
 import argparse
@@ -16,8 +16,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from mutants import MUTANTS, NO_MISTAKE, PLANTABLE, planted
-from mutants.checks import fresh_check
+from transformer_core.practice.catalogue import MUTANTS, NO_MISTAKE, PLANTABLE
+from transformer_core.practice.checks import fresh_check
+from transformer_core.practice.planting import planted
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = {

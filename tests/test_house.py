@@ -16,6 +16,7 @@ LAYERS = {"layers"} | OPS
 MODELS = {"models"} | LAYERS
 TRAINING = {"training", "optim"} | FOUNDATION
 TASKS = {"tasks"} | MODELS | TRAINING
+PRACTICE = {"practice", "gradient_check", "sentence"} | TASKS
 ROOMS = {
     "": set(),
     "foundation": set(),
@@ -27,7 +28,8 @@ ROOMS = {
     "gradient_check": FOUNDATION,
     "sentence": set(),
     "tasks": MODELS | TRAINING,
-    "commands": TASKS,
+    "practice": PRACTICE,
+    "commands": PRACTICE,
     "plots": {"gradient_check"} | TASKS,
     "__main__": {"commands"},
 }

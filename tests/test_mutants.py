@@ -5,16 +5,25 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from mutants import MUTANTS, NO_MISTAKE, PLANTABLE, Mutant, function, planted
-from mutants.catalogue import AROUND, BACKWARD, CATALOGUE, FORWARD
-from mutants.checks import fresh_check, generic_check
-from mutants.theorems import broken_theorems
 
 from transformer_core.gradient_check import central_difference, complex_step
 from transformer_core.ops import attention_backward, layer_norm, softmax_backward
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.softmax import SoftmaxCache
 from transformer_core.optim import SGD, AdamW
+from transformer_core.practice.catalogue import (
+    AROUND,
+    BACKWARD,
+    CATALOGUE,
+    FORWARD,
+    MUTANTS,
+    NO_MISTAKE,
+    PLANTABLE,
+    Mutant,
+)
+from transformer_core.practice.checks import fresh_check, generic_check
+from transformer_core.practice.planting import function, planted
+from transformer_core.practice.theorems import broken_theorems
 from transformer_core.tasks.bert import masking, wordpiece
 from transformer_core.tasks.dates import data
 

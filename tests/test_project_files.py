@@ -15,12 +15,7 @@ import transformer_core
 
 PAGES = sorted(ROOT.glob("book/*.md"))
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
-OUR_OWN = {
-    "transformer_core",
-    "mutants",
-    "studies",
-    "benchmarks",
-}  # the second in tests/
+OUR_OWN = {"transformer_core", "studies", "benchmarks"}
 
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

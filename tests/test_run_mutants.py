@@ -1,9 +1,9 @@
 import re
 
-import mutants
 import pytest
 import run_mutants
-from mutants.catalogue import MUTANTS, NO_MISTAKE
+
+from transformer_core.practice.catalogue import MUTANTS, NO_MISTAKE, PLANTABLE
 
 SOFTMAX = ("tests/ops/test_softmax.py",)
 
@@ -25,7 +25,7 @@ def test_a_mistake_is_killed_and_a_mutant_that_does_nothing_survives(
 
 def test_a_text_that_is_no_longer_found_is_named(capsys, monkeypatch):
     stale = MUTANTS["softmax-row-sum"]._replace(edits={"no such text": ""})
-    monkeypatch.setitem(mutants.PLANTABLE, stale.name, stale)
+    monkeypatch.setitem(PLANTABLE, stale.name, stale)
     assert run_mutants.main([], SOFTMAX) == 1
     assert capsys.readouterr().out == (
         "softmax-row-sum: expected this text once in ops/softmax.py, "

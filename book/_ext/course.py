@@ -67,14 +67,14 @@ class Source(SphinxDirective):
 
 
 class Mistake(SphinxDirective):
-    """Show what a mutant of the tests changes in the package: ``{mistake} softmax-no-coupling``."""
+    """Show what a mistake of the catalogue changes: ``{mistake} softmax-no-coupling``."""
 
     required_arguments = 1
 
     def run(self):
         (name,) = self.arguments
         root = Path(self.env.srcdir)
-        catalogue = "tests/mutants/catalogue.py"
+        catalogue = "transformer_core/practice/catalogue.py"
         mutant = run_path(str(root / catalogue))["MUTANTS"].get(name)
         if mutant is None:
             raise self.error(f"{catalogue} has no {name}")

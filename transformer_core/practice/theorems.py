@@ -20,7 +20,7 @@ from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.training import combine
 
 FLOAT = {"dtype": np.float64}
-THEOREMS = []
+THEOREMS: list = []
 
 
 def theorem(holds):

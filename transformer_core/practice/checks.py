@@ -1,5 +1,6 @@
 """Two gradient checks of whole models: the one that many projects ship, and a better one."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ UNEQUAL = AttentionSpec(H, key_width=4, value_width=5)
 
 class Case(NamedTuple):
     name: str
-    build: callable  # from a dtype to a model
+    build: Callable  # from a dtype to a model
     batch: tuple  # what ``loss_and_gradients`` is given
     settings: dict = {}
 

@@ -1,4 +1,4 @@
-"""Mistakes that people ship, and how to plant one of them in the package.
+"""How to plant a mistake in the package, and to put it right again.
 
 A mutant changes some text of one file. Planting it compiles the changed file, gives the functions
 of the package their new code and defaults, and binds constants and the attributes of classes anew,
@@ -12,14 +12,10 @@ from inspect import isclass, isfunction, unwrap
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from mutants.catalogue import MUTANTS, NO_MISTAKE, Mutant
-
-__all__ = ["MUTANTS", "NO_MISTAKE", "PLANTABLE", "Mutant", "plant", "planted"]
-
-PLANTABLE = MUTANTS | {NO_MISTAKE.name: NO_MISTAKE}
+from transformer_core.practice.catalogue import Mutant
 
 
-def plant(mutant):
+def plant(mutant: Mutant) -> list[tuple]:
     """Put a mistake into the package.
 
     What other modules have computed from a constant while they were imported stays as it is.

@@ -1510,3 +1510,5 @@ NO_MISTAKE = Mutant(
     {"dx = dweights - coupling": "dx = -coupling + dweights"},
     "none: the same gradient, written otherwise",
 )
+
+PLANTABLE = MUTANTS | {NO_MISTAKE.name: NO_MISTAKE}

@@ -1,0 +1,1 @@
+"""Write it yourself: the mistakes that people make, and who finds them."""
