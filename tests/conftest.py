@@ -1,6 +1,7 @@
 """What pytest sets up for every test."""
 
 import os
+import signal
 
 os.environ["TQDM_DISABLE"] = "1"  # before tqdm is imported
 os.environ["MPLBACKEND"] = "Agg"  # before Matplotlib is imported
@@ -34,6 +35,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # A shell lets what it starts in the background ignore Ctrl-C, and tests press it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     name = config.getoption("--mutant")
     if name:
         plant(PLANTABLE[name])
