@@ -11,6 +11,7 @@ class Mutant(NamedTuple):
     file: str  # in transformer_core
     edits: dict  # right text, which stands in the file once, to wrong text
     mistake: str
+    forms: tuple[dict, ...] = ()  # other edits, by which people make the same mistake
 
 
 CATALOGUE = [
