@@ -6,6 +6,7 @@ from textwrap import indent
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 Arrays = dict[str, np.ndarray]
 
@@ -93,7 +94,7 @@ class Exercise:
         module = self.forward.__module__.split(".", 1)[1]
         return module.replace(".", "/") + ".py", *self.within
 
-    def arguments(self, point: Point, dtype=np.float64) -> list:
+    def arguments(self, point: Point, dtype: DTypeLike = np.float64) -> list:
         """Return new arguments for one call of the forward pass."""
         return [fresh(value, dtype) for value in point.arguments.values()]
 
@@ -104,7 +105,11 @@ class Exercise:
         return {"output": np.asarray(value)}
 
     def run_forward(
-        self, function: Callable, point: Point, call: Callable, dtype=np.float64
+        self,
+        function: Callable,
+        point: Point,
+        call: Callable,
+        dtype: DTypeLike = np.float64,
     ) -> tuple[Arrays, Any]:
         """Return the outputs of a forward pass, and its cache: None where there is none."""
         return self.outputs(call(function, *self.arguments(point, dtype))), None

@@ -1,6 +1,6 @@
 """Why an answer is wrong: mistakes of the catalogue first, then what needs no catalogue."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import combinations, permutations
 from math import sqrt
 from time import perf_counter
@@ -109,7 +109,7 @@ def differs(runs, right, name):
     return there and not same(runs, right, {name})
 
 
-def named(outputs: Iterable[str], stage: Stage, mistakes: list[Mutant]) -> Explanation:
+def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Explanation:
     what = (
         f"{listed(outputs)} {'are' if len(outputs) > 1 else 'is'}"
         if outputs
