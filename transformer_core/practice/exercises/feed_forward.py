@@ -36,7 +36,6 @@ def activation_points():
             {
                 "positive entries": {"x": np.abs(x)},
                 "negative entries": {"x": -np.abs(x)},
-                "each entry with its negative": {"x": np.stack([x[0], -x[0]])},
                 "large entries": {"x": 30.0 * x},
                 "cotangent of ones": {"cotangent": np.ones(x.shape)},
             },
@@ -52,20 +51,6 @@ def relu_points():
         *points,
         points[0]._replace(name="entries of 0", arguments={"x": x * (x > 0.5)}),
     ]
-
-
-class WithKink(OpExercise):
-    """It has no derivative where an entry is 0: no witness can be asked there."""
-
-    def differentiable(self, point):
-        return super().differentiable(point) if point.arguments["x"].all() else {}
-
-
-def mirror(point, outputs):
-    if point.name != "each entry with its negative":
-        return 0.0
-    slopes = outputs["dx"] / point.cotangent
-    return np.abs(slopes.sum(axis=0) - 1).max()
 
 
 def through_the_origin(point, outputs):
@@ -92,9 +77,6 @@ def gelu_tanh_terms(point):
         "the moving gate, by x": moving,
         "the moving gate, by the cube of x": moving * 3 * 0.044715 * x * x,
     }
-
-
-MIRROR = Theorem("f'(x) + f'(-x) = 1", mirror)
 
 
 def feed_forward_points():
@@ -218,9 +200,9 @@ def gated_terms(point):
     }
 
 
-def activation(name, theorems, points=activation_points, kind=OpExercise, **about):
+def activation(name, points=activation_points, **about):
     equation = f"eq:{name.replace('_', '-')}"
-    return kind(
+    return OpExercise(
         name=name,
         chapter="160_feed_forward",
         forward=getattr(ops, name),
@@ -231,7 +213,6 @@ def activation(name, theorems, points=activation_points, kind=OpExercise, **abou
         ),
         inputs=("x",),
         points=points,
-        theorems=theorems,
         **about,
     )
 
@@ -239,19 +220,17 @@ def activation(name, theorems, points=activation_points, kind=OpExercise, **abou
 EXERCISES = [
     activation(
         "relu",
-        (MIRROR, Theorem("dx * x = dy * y, entry by entry", through_the_origin)),
         relu_points,
-        WithKink,
         hints=(
             "The slope is 1 or 0. Which number of the forward pass decides?",
             "Cache what decides, as an array of booleans. An entry that is exactly 0 does not "
             "pass its cotangent on.",
             "A boolean times a float is that float or 0. Leave the caller's arrays as they are.",
         ),
+        theorems=(Theorem("dx * x = dy * y, entry by entry", through_the_origin),),
     ),
     activation(
         "gelu",
-        (MIRROR,),
         hints=(
             "`scipy.special.erf` is the error function. Write the gate with it first.",
             "The product rule has two terms. One of them is the gate as it is.",
@@ -262,7 +241,6 @@ EXERCISES = [
     ),
     activation(
         "gelu_tanh",
-        (MIRROR,),
         hints=(
             "Write u and u' on paper first. How many terms does u' have?",
             "The derivative of tanh is written with tanh itself: cache it.",
@@ -325,6 +303,7 @@ EXERCISES = [
             ),
         ),
         inputs=("x", "gate_weight", "value_weight", "output_weight"),
+        within=("ops/gelu.py",),
         points=gated_points,
         hints=(
             "Draw the graph: where does the input go in, and where do the two ways meet?",

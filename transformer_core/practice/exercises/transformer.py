@@ -112,6 +112,7 @@ EXERCISES = [
             ),
         ),
         points=causal_points,
+        within=("ops/softmax.py",),
         hints=(
             "A weight is 0 if its score is minus infinity. Which scores belong to rows that come "
             "later?",
