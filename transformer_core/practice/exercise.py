@@ -288,7 +288,8 @@ def fresh(value: Any, dtype: Any = np.float64) -> Any:
     return value
 
 
-def pair(value, names):
+def pair(value: Any, names: str) -> tuple:
+    """Return what a forward pass has returned, or raise ``Misfit``."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise Misfit(f"returns {kind(value)}, expected {names}")
     return value

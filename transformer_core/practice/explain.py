@@ -360,7 +360,7 @@ def by_support(name, generic):
             )
             return f"{name} is wrong along {along} at {which} only, and right at the others."
     counted = (own != 0) | (right != 0)
-    if 0 < wrong.sum() < counted.sum():
+    if 0 < wrong.sum() <= counted.sum() / 2:
         return (
             f"{name} is wrong in {int(wrong.sum())} of {int(counted.sum())} entries that are "
             "not 0, and right in the others."
