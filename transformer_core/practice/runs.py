@@ -192,6 +192,8 @@ class Watched:
 
 def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:
     """Tell whether passes come to the same at every point, to rounding."""
+    if not others:  # there is no backward pass
+        return True
     floors = {
         name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
         for name, generic in others[0].outputs.items()

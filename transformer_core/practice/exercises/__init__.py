@@ -7,9 +7,15 @@ from transformer_core.practice.exercise import Exercise
 
 # In the order of the book. Each file has a list EXERCISES, in the order in which to write them.
 CHAPTERS = (
+    "transformer",
+    "gradient_check",
     "linear",
     "softmax",
+    "cross_entropy",
     "layer_norm",
+    "feed_forward",
+    "when_checks_lie",
+    "train_encoder",
 )
 
 
