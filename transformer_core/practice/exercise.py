@@ -70,6 +70,9 @@ class Exercise:
     theorems : tuple of Theorem
     terms : dict of str to callable
         For an output: maps a point to the terms of its derivation, by name, whose sum it is.
+    within : tuple of str
+        Files of the package, beside the function's own, whose mistakes may explain an answer:
+        "ops/softmax.py".
     """
 
     name: str
@@ -81,11 +84,12 @@ class Exercise:
     hints: tuple[str, str, str]
     theorems: tuple[Theorem, ...] = ()
     terms: Any = None
+    within: tuple[str, ...] = ()
 
     def files(self) -> tuple[str, ...]:
         """Return the files of the package whose mistakes may explain an answer."""
         module = self.forward.__module__.split(".", 1)[1]
-        return (module.replace(".", "/") + ".py",)
+        return (module.replace(".", "/") + ".py", *self.within)
 
     def arguments(self, point: Point, dtype=np.float64) -> list:
         """Return new arguments for one call of the forward pass."""
@@ -93,9 +97,16 @@ class Exercise:
 
     def outputs(self, value: Any) -> Arrays:
         """Name what the forward pass has computed."""
+        values = {"output": value}
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
-            return {f"output {i}": np.asarray(v) for i, v in enumerate(value, start=1)}
-        return {"output": np.asarray(value)}
+            values = {f"output {i}": v for i, v in enumerate(value, start=1)}
+        found: Arrays = {}
+        for name, part in values.items():
+            if isinstance(part, dict):
+                found |= {f"{name}, {key}": np.asarray(v) for key, v in part.items()}
+            else:
+                found[name] = np.asarray(part)
+        return found
 
     def run_forward(
         self, function: Callable, point: Point, call: Callable, dtype=np.float64
@@ -158,14 +169,11 @@ class LayerExercise(Exercise):
     Parameters
     ----------
     inputs : tuple of str
-        The inputs that have a gradient, in the order in which ``backward`` returns them.
+        The inputs that have a gradient, in the order in which ``backward`` returns them. A point
+        need not have all of them.
     """
 
     inputs: tuple[str, ...]
-    within: tuple[str, ...] = ()
-
-    def files(self):
-        return (*super().files(), *self.within)
 
     def arguments(self, point, dtype=np.float64):
         build, *inputs = point.arguments.values()
@@ -178,7 +186,7 @@ class LayerExercise(Exercise):
     def run_backward(self, function, point, cache, call):
         layer = self.arguments(point)[0]
         value = call(function, layer, fresh(point.cotangent), cache)
-        names = [f"d{name}" for name in self.inputs]
+        names = [f"d{name}" for name in self.inputs if name in point.arguments]
         expected = f"{', '.join(names)}, grads" if names else "grads"
         if not isinstance(value, tuple) or len(value) != len(names) + 1:
             raise Misfit(f"returns {kind(value)}, expected {expected}")
@@ -208,7 +216,7 @@ class LayerExercise(Exercise):
         inputs = {
             f"d{name}": point.arguments[name]
             for name in self.inputs
-            if np.asarray(point.arguments[name]).dtype.kind in "fc"
+            if np.asarray(point.arguments.get(name)).dtype.kind in "fc"
         }
         return inputs | {
             f"d{n}": array for n, array in build(np.float64).parameters().items()
@@ -269,7 +277,8 @@ def fresh(value: Any, dtype: Any = np.float64) -> Any:
     return value
 
 
-def pair(value, names):
+def pair(value: Any, names: str) -> tuple:
+    """Return a tuple of two as it is; ``Misfit`` if it is none."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise Misfit(f"returns {kind(value)}, expected {names}")
     return value
@@ -313,6 +322,22 @@ def variants(point: Point, special: dict[str, dict]) -> list[Point]:
 def normal(seed: int, *shape: int) -> np.ndarray:
     """Draw normal numbers of a shape."""
     return np.random.default_rng(seed).normal(size=shape)
+
+
+def drawn(make: Callable, seed: int) -> Callable:
+    """Return a builder of a layer, for ``self``: in a dtype, all of its parameters normal numbers.
+
+    ``make`` builds the layer in a dtype.
+    """
+
+    def build(dtype):
+        layer = make(dtype)
+        numbers = np.random.default_rng(seed)
+        for array in layer.parameters().values():
+            array[...] = numbers.normal(size=array.shape)
+        return layer
+
+    return build
 
 
 def stub(exercise: Exercise) -> str:

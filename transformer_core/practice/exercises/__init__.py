@@ -10,6 +10,15 @@ CHAPTERS = (
     "linear",
     "softmax",
     "layer_norm",
+    "attention",
+    "multi_head_attention",
+    "embedding",
+    "optimizers",
+    "schedules",
+    "steepest_descent",
+    "residual",
+    "signal_propagation",
+    "dropout",
 )
 
 
