@@ -239,12 +239,12 @@ def bert_points():
             {
                 "ids": IDS[:2, :3] % 5,
                 "segments": np.array([[0, 1, 1], [0, 0, 1]]),
-                "words": normal(5, 5, 3),
-                "positions": normal(6, 4, 3),
-                "segment_table": normal(7, 2, 3),
+                "words": normal(5, 5, 7),
+                "positions": normal(6, 4, 7),
+                "segment_table": normal(7, 2, 7),
             },
-            normal(8, 2, 3, 3),
-            {"B": 2, "V": 5, "D": 3, "the table's length": 4},
+            normal(8, 2, 3, 7),
+            {"B": 2, "T": 3, "V": 5, "D": 7, "the table's length": 4},
         ),
     ]
 
