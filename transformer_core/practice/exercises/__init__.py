@@ -15,6 +15,15 @@ CHAPTERS = (
     "layer_norm",
     "feed_forward",
     "when_checks_lie",
+    "attention",
+    "multi_head_attention",
+    "embedding",
+    "optimizers",
+    "schedules",
+    "steepest_descent",
+    "residual",
+    "signal_propagation",
+    "dropout",
     "train_encoder",
 )
 
