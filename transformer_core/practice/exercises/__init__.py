@@ -10,6 +10,18 @@ CHAPTERS = (
     "linear",
     "softmax",
     "layer_norm",
+    "train_encoder",
+    "museum",
+    "train_encoder_decoder",
+    "bert",
+    "train_bert",
+    "plateau",
+    "cost",
+    "speed",
+    "taylor",
+    "jacobians",
+    "eigenvalues",
+    "expectation",
 )
 
 
