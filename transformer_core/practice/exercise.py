@@ -1,11 +1,12 @@
 """What can be examined: an exercise, and how its functions are run at a point."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import indent
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 Arrays = dict[str, np.ndarray]
 
@@ -70,6 +71,8 @@ class Exercise:
     theorems : tuple of Theorem
     terms : dict of str to callable
         For an output: maps a point to the terms of its derivation, by name, whose sum it is.
+    within : tuple of str
+        Other files of the package whose mistakes may be made here: "ops/softmax.py".
     """
 
     name: str
@@ -80,14 +83,18 @@ class Exercise:
     points: Callable[[], list[Point]]
     hints: tuple[str, str, str]
     theorems: tuple[Theorem, ...] = ()
-    terms: Any = None
+    terms: dict[str, Callable] = field(default_factory=dict)
+    within: tuple[str, ...] = ()
+
+    in_place = False  # whether the function is to change its arguments
+    of_a_layer = False  # whether the first argument is the layer
 
     def files(self) -> tuple[str, ...]:
         """Return the files of the package whose mistakes may explain an answer."""
         module = self.forward.__module__.split(".", 1)[1]
-        return (module.replace(".", "/") + ".py",)
+        return module.replace(".", "/") + ".py", *self.within
 
-    def arguments(self, point: Point, dtype=np.float64) -> list:
+    def arguments(self, point: Point, dtype: DTypeLike = np.float64) -> list:
         """Return new arguments for one call of the forward pass."""
         return [fresh(value, dtype) for value in point.arguments.values()]
 
@@ -98,7 +105,11 @@ class Exercise:
         return {"output": np.asarray(value)}
 
     def run_forward(
-        self, function: Callable, point: Point, call: Callable, dtype=np.float64
+        self,
+        function: Callable,
+        point: Point,
+        call: Callable,
+        dtype: DTypeLike = np.float64,
     ) -> tuple[Arrays, Any]:
         """Return the outputs of a forward pass, and its cache: None where there is none."""
         return self.outputs(call(function, *self.arguments(point, dtype))), None
@@ -109,8 +120,15 @@ class Exercise:
         """Return the gradients under their names."""
         raise TypeError(f"{self.name} has no backward pass")
 
-    def differentiable(self, point: Point) -> Arrays:
-        """Return the arrays that have a gradient, by the gradient's name."""
+    def again(self, point: Point, arguments: list) -> list:
+        """Return the arguments of one more call: the same arrays, and generators from the start."""
+        return [
+            fresh(value) if isinstance(value, Draws) else argument
+            for value, argument in zip(point.arguments.values(), arguments, strict=True)
+        ]
+
+    def live(self, point: Point, arguments: list) -> Arrays:
+        """Return those of a call's arrays that have a gradient, by the gradient's name."""
         return {}
 
 
@@ -144,8 +162,9 @@ class OpExercise(Exercise):
             for name, gradient in zip(names, gradients, strict=True)
         }
 
-    def differentiable(self, point):
-        return {f"d{name}": point.arguments[name] for name in self.inputs}
+    def live(self, point, arguments):
+        given = dict(zip(point.arguments, arguments, strict=True))
+        return {f"d{name}": given[name] for name in self.inputs}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +181,8 @@ class LayerExercise(Exercise):
     """
 
     inputs: tuple[str, ...]
-    within: tuple[str, ...] = ()
 
-    def files(self):
-        return (*super().files(), *self.within)
+    of_a_layer = True
 
     def arguments(self, point, dtype=np.float64):
         build, *inputs = point.arguments.values()
@@ -196,23 +213,23 @@ class LayerExercise(Exercise):
                 f"{', '.join(sorted(missing)) or 'none'}; unknown: "
                 f"{', '.join(sorted(map(str, unknown))) or 'none'}"
             )
+        floats = self.live(point, self.arguments(point))
         found = {
             name: number_or_array(name, gradient)
             for name, gradient in zip(names, dinputs, strict=True)
-            if gradient is not None or name in self.differentiable(point)
+            if gradient is not None or name in floats
         }
         return found | {f"d{n}": number_or_array(f"d{n}", grads[n]) for n in parameters}
 
-    def differentiable(self, point):
-        build, *_ = point.arguments.values()
+    def live(self, point, arguments):
+        given = dict(zip(point.arguments, arguments, strict=True))
+        layer, *_ = arguments
         inputs = {
-            f"d{name}": point.arguments[name]
+            f"d{name}": given[name]
             for name in self.inputs
-            if np.asarray(point.arguments[name]).dtype.kind in "fc"
+            if given[name].dtype.kind == "f"
         }
-        return inputs | {
-            f"d{n}": array for n, array in build(np.float64).parameters().items()
-        }
+        return inputs | {f"d{n}": array for n, array in layer.parameters().items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +246,8 @@ class UpdateExercise(Exercise):
     """
 
     method: str = "update"
+
+    in_place = True
 
     def run_forward(self, function, point, call, dtype=np.float64):
         build, parameters, steps = point.arguments.values()
@@ -269,7 +288,8 @@ def fresh(value: Any, dtype: Any = np.float64) -> Any:
     return value
 
 
-def pair(value, names):
+def pair(value: Any, names: str) -> tuple:
+    """Return what a forward pass has returned, or raise ``Misfit``."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise Misfit(f"returns {kind(value)}, expected {names}")
     return value
