@@ -24,7 +24,18 @@ CHAPTERS = (
     "residual",
     "signal_propagation",
     "dropout",
+    "museum",
+    "train_encoder_decoder",
+    "bert",
+    "train_bert",
+    "plateau",
+    "cost",
+    "speed",
     "train_encoder",
+    "taylor",
+    "jacobians",
+    "eigenvalues",
+    "expectation",
 )
 
 
