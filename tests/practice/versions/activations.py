@@ -168,7 +168,9 @@ PLANTED = [
         ReluLoops,
         "relu-passes-everything",
         {
-            "            if x[at] > 0:\n                dx[at] = dy[at]": "            dx[at] = dy[at]"
+            (
+                "            if x[at] > 0:\n                dx[at] = dy[at]"
+            ): "            dx[at] = dy[at]"
         },
     ),
     (
@@ -213,14 +215,24 @@ PLANTED = [
         GeluNormal,
         "gelu-forms-mixed",
         {
-            "slope = norm.cdf(x) + x * norm.pdf(x)": "c = (2 / np.pi) ** 0.5\n        t = np.tanh(c * (x + 0.044715 * x**3))\n        slope = (1 + t) / 2 + x * (1 - t**2) * c * (1 + 0.134145 * x**2) / 2"
+            "slope = norm.cdf(x) + x * norm.pdf(x)": (
+                "c = (2 / np.pi) ** 0.5\n"
+                "        t = np.tanh(c * (x + 0.044715 * x**3))\n"
+                "        slope = (1 + t) / 2 + x * (1 - t**2) * c * (1 + "
+                "0.134145 * x**2) / 2"
+            )
         },
     ),
     (
         GeluStored,
         "gelu-forms-mixed",
         {
-            "slope = gate + x * np.exp(-0.5 * np.square(x)) * (2 * np.pi) ** -0.5": "s = 1 / (1 + np.exp(-(8 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))\n        slope = s + x * s * (1 - s) * (8 / np.pi) ** 0.5 * (1 + 0.134145 * x**2)"
+            ("slope = gate + x * np.exp(-0.5 * np.square(x)) * (2 * np.pi) ** -0.5"): (
+                "s = 1 / (1 + np.exp(-(8 / np.pi) ** 0.5 * (x + 0.044715 "
+                "* x**3)))\n"
+                "        slope = s + x * s * (1 - s) * (8 / np.pi) ** "
+                "0.5 * (1 + 0.134145 * x**2)"
+            )
         },
     ),
     (TanhLoops, "gelu-tanh-factor-lost", {"1 + 3 * 0.044715": "1 + 0.044715"}),
@@ -247,7 +259,10 @@ PLANTED = [
         TanhChain,
         "gelu-at-the-output",
         {
-            "return 0.5 * x * (1.0 + t), (x, t, c)": "y = 0.5 * x * (1.0 + t)\n        return y, (y, np.tanh(c * (y + 0.044715 * y**3)), c)"
+            "return 0.5 * x * (1.0 + t), (x, t, c)": (
+                "y = 0.5 * x * (1.0 + t)\n"
+                "        return y, (y, np.tanh(c * (y + 0.044715 * y**3)), c)"
+            )
         },
     ),
 ]

@@ -145,10 +145,7 @@ PLANTED = [
     (
         Queries,
         "softmax-mask-inverted",
-        {
-            "scores[~keep[at]]": "scores[keep[at]]",
-            "if keep[at].any()": "if not keep[at].all()",
-        },
+        {"if keep is None else keep": "if keep is None else ~keep"},
     ),
     (Queries, "softmax-no-shift", {"scores - scores.max()": "scores"}),
     (
@@ -210,7 +207,10 @@ PLANTED = [
         Einsum,
         "softmax-mask-after",
         {
-            "        if keep is not None:\n            scores = np.where(keep, scores, -np.inf)\n": "",
+            (
+                "        if keep is not None:\n"
+                "            scores = np.where(keep, scores, -np.inf)\n"
+            ): "",
             "A = e / (total + (total == 0))": "A = e / total * (1 if keep is None else keep)",
         },
     ),
@@ -253,7 +253,10 @@ PLANTED = [
         Matrices,
         "attention-dropout-not-in-the-weights",
         {
-            "        if drop is not None:\n            dp = np.where(drop, 0, dp / (1 - rate))\n": ""
+            (
+                "        if drop is not None:\n"
+                "            dp = np.where(drop, 0, dp / (1 - rate))\n"
+            ): ""
         },
     ),
     (Matrices, "softmax-no-coupling", {"p * dp - p * delta": "p * dp"}),

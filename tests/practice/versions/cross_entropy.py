@@ -132,7 +132,10 @@ PLANTED = [
         Loops,
         "cross-entropy-logarithm-of-softmax",
         {
-            "(top + np.log(total) - right)": "((1 - smoothing) * -np.log(p[at][targets[at]]) - smoothing * np.log(p[at]).mean())"
+            "(top + np.log(total) - right)": (
+                "((1 - smoothing) * -np.log(p[at][targets[at]]) - "
+                "smoothing * np.log(p[at]).mean())"
+            )
         },
     ),
     (
@@ -200,7 +203,10 @@ PLANTED = [
         Flat,
         "cross-entropy-padding-counted",
         {
-            "w = np.ones(len(t)) if weights is None else weights.reshape(-1) / weights.max()": "w = np.ones(len(t))"
+            (
+                "w = np.ones(len(t)) if weights is None else "
+                "weights.reshape(-1) / weights.max()"
+            ): "w = np.ones(len(t))"
         },
     ),
     (

@@ -72,21 +72,28 @@ PLANTED = [
         Scaled,
         "dropout-another-mask",
         {
-            "return x * mask, mask": "return x * mask, rng.permutation(mask.ravel()).reshape(x.shape)"
+            "return x * mask, mask": (
+                "return x * mask, rng.permutation(mask.ravel()).reshape(x.shape)"
+            )
         },
     ),
     (
         Scaled,
         "dropout-another-mask",
         {
-            "return x * mask, mask": "return x * mask, (np.random.random(x.shape) >= rate) / (1 - rate)"
+            "return x * mask, mask": (
+                "return x * mask, (np.random.random(x.shape) >= rate) / (1 - rate)"
+            )
         },
     ),
     (
         Chosen,
         "dropout-another-mask",
         {
-            'return y, {"kept": kept,': 'kept = np.nonzero(rng.random(x.shape) >= rate)\n        return y, {"kept": kept,'
+            'return y, {"kept": kept,': (
+                "kept = np.nonzero(rng.random(x.shape) >= rate)\n"
+                '        return y, {"kept": kept,'
+            )
         },
     ),
 ]

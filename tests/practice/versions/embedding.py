@@ -121,7 +121,11 @@ PLANTED = [
         OneHot,
         "embedding-repeats-lost",
         {
-            "return hot.T @": "last = len(hot) - 1 - hot[::-1].argmax(axis=0)\n        hot = np.eye(len(hot))[last].T * hot\n        return hot.T @"
+            "return hot.T @": (
+                "last = len(hot) - 1 - hot[::-1].argmax(axis=0)\n"
+                "        hot = np.eye(len(hot))[last].T * hot\n"
+                "        return hot.T @"
+            )
         },
     ),
     (

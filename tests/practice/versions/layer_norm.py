@@ -263,7 +263,9 @@ PLANTED = [
         Einsum,
         "layer-norm-two-axes-assumed",
         {
-            'np.einsum("nd,nd->d", flat, flat_hat), np.einsum("nd->d", flat)': "(dy * x_hat).sum(axis=0), dy.sum(axis=0)"
+            (
+                'np.einsum("nd,nd->d", flat, flat_hat), np.einsum("nd->d", flat)'
+            ): "(dy * x_hat).sum(axis=0), dy.sum(axis=0)"
         },
     ),
     (

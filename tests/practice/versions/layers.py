@@ -329,7 +329,10 @@ PLANTED = [
         MultiHeadSelfAttention,
         "attention-keys-path-lost",
         {
-            "dx = dz @": "dx = np.concatenate([part.reshape(B, T, -1) for part in (dq, 0 * dk, dv)], -1) @"
+            "dx = dz @": (
+                "dx = np.concatenate([part.reshape(B, T, -1) for part in "
+                "(dq, 0 * dk, dv)], -1) @"
+            )
         },
     ),
     (
@@ -374,7 +377,9 @@ PLANTED = [
         MultiHeadCrossAttention,
         "heads-joined-by-reshape",
         {
-            "np.concatenate(list(np.moveaxis(factor * p @ v, 1, 0)), axis=-1)": "(factor * p @ v).reshape(*x.shape[:2], -1)",
+            (
+                "np.concatenate(list(np.moveaxis(factor * p @ v, 1, 0)), axis=-1)"
+            ): "(factor * p @ v).reshape(*x.shape[:2], -1)",
             "np.stack(np.split(dcontext, self.heads, axis=-1), axis=1)": "dcontext.reshape(*p.shape[:3], -1)",
         },
     ),
@@ -390,7 +395,10 @@ UNKNOWN = [
         LayerNorm,
         "eps is forgotten in the backward pass",
         {
-            "return self.gamma * normalised + self.beta, (normalised, std)": "return self.gamma * normalised + self.beta, (normalised, np.sqrt(std**2 - self.eps))"
+            ("return self.gamma * normalised + self.beta, (normalised, std)"): (
+                "return self.gamma * normalised + self.beta, "
+                "(normalised, np.sqrt(std**2 - self.eps))"
+            )
         },
     ),
     (

@@ -130,7 +130,7 @@ PLANTED = [
         Einsum,
         "linear-batch-and-time-scrambled",
         {
-            "rows = x.reshape(-1, x.shape[-1])": "rows = x.swapaxes(1, 2).reshape(x.shape[-1], -1).T"
+            "rows = x.reshape(-1, x.shape[-1])": "rows = x.swapaxes(-1, -2).reshape(x.shape[-1], -1).T"
         },
     ),
     (
@@ -160,7 +160,10 @@ PLANTED = [
         Contraction,
         "linear-last-sequence-alone",
         {
-            "np.tensordot(x, dy, axes=(leading, leading))": "x.reshape(-1, *x.shape[-2:])[-1].T @ dy.reshape(-1, *dy.shape[-2:])[-1]"
+            "np.tensordot(x, dy, axes=(leading, leading))": (
+                "x.reshape(-1, *x.shape[-2:])[-1].T @ dy.reshape(-1, "
+                "*dy.shape[-2:])[-1]"
+            )
         },
     ),
 ]

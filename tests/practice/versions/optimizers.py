@@ -122,22 +122,34 @@ PLANTED = [
         AdamW,
         "adamw-decay-in-the-gradient",
         {
-            "        m += ": "        if kind not in self.undecayed:\n            grad = grad + self.weight_decay * parameter\n        m += ",
-            "        if kind not in self.undecayed:\n            direction = direction + self.weight_decay * parameter\n": "",
+            "        m += ": (
+                "        if kind not in self.undecayed:\n"
+                "            grad = grad + self.weight_decay * parameter\n"
+                "        m += "
+            ),
+            (
+                "        if kind not in self.undecayed:\n"
+                "            direction = direction + self.weight_decay * "
+                "parameter\n"
+            ): "",
         },
     ),
     (
         AdamW,
         "adamw-decay-without-the-rate",
         {
-            "            direction = direction + self.weight_decay * parameter": "            parameter -= self.weight_decay * parameter"
+            (
+                "            direction = direction + self.weight_decay * parameter"
+            ): "            parameter -= self.weight_decay * parameter"
         },
     ),
     (
         AdamW,
         "adamw-everything-decays",
         {
-            "        if kind not in self.undecayed:\n            direction": "        if True:\n            direction"
+            (
+                "        if kind not in self.undecayed:\n            direction"
+            ): "        if True:\n            direction"
         },
     ),
     (
@@ -151,7 +163,9 @@ PLANTED = [
         Clipping,
         "clipping-each-array",
         {
-            "            clipped[name] = ": "            norm = np.linalg.norm(grad)\n            clipped[name] = ",
+            "            clipped[name] = ": (
+                "            norm = np.linalg.norm(grad)\n            clipped[name] = "
+            ),
             "return clipped, norm": "return clipped, float(np.sqrt(total))",
         },
     ),

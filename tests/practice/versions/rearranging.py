@@ -160,7 +160,10 @@ PLANTED = [
         SplitAxes,
         "heads-reshaped",
         {
-            "parts = x.reshape(batch, length, heads, width // heads)\n        return np.transpose(parts, (0, 2, 1, 3))": "return x.reshape(batch, heads, length, width // heads)"
+            (
+                "parts = x.reshape(batch, length, heads, width // heads)\n"
+                "        return np.transpose(parts, (0, 2, 1, 3))"
+            ): "return x.reshape(batch, heads, length, width // heads)"
         },
     ),
     (
@@ -209,7 +212,9 @@ UNKNOWN = [
         CausalCompare,
         "a window of three",
         {
-            "return positions[None, :]": "return (positions > positions[:, None] - 3) & (positions[None, :]",
+            "return positions[None, :]": (
+                "return (positions > positions[:, None] - 3) & (positions[None, :]"
+            ),
             "positions[:, None]\n": "positions[:, None])\n",
         },
     ),

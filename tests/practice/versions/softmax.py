@@ -116,16 +116,21 @@ PLANTED = [
             "da[at][j] * a[at][j] * (delta - a[at][i])": "a[at][i] * da[at][j] * (delta - a[at][i])"
         },
     ),
-    (Rows, "softmax-mask-inverted", {"if keep[at][j]": "if not keep[at][j]"}),
+    (
+        Rows,
+        "softmax-mask-inverted",
+        {"if keep is None else keep": "if keep is None else ~keep"},
+    ),
     (
         Rows,
         "softmax-over-the-queries",
         {
-            "x.shape[:-1]": "a.swapaxes(-1, -2).shape[:-1]",
             "    keep = ": "    x = x.swapaxes(-1, -2)\n        keep = ",
-            "a = np.zeros(x.shape)": "a = np.zeros(x.shape)",
             "return a, a": "return a.swapaxes(-1, -2).copy(), a.swapaxes(-1, -2).copy()",
-            "np.broadcast_to(True if keep is None else keep, x.shape)": "np.broadcast_to(True if keep is None else keep, x.swapaxes(-1, -2).shape).swapaxes(-1, -2)",
+            "np.broadcast_to(True if keep is None else keep, x.shape)": (
+                "np.broadcast_to(True if keep is None else keep, "
+                "x.swapaxes(-1, -2).shape).swapaxes(-1, -2)"
+            ),
         },
     ),
     (Rows, "softmax-no-shift", {"top = max(x[at][j] for j in kept)": "top = 0"}),
