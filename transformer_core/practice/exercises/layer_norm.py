@@ -31,6 +31,7 @@ def layer_norm_points():
     x, cotangent = generic.arguments["x"], generic.cotangent
     constant = x.copy()
     constant[1, 2] = 3.0
+    given = {name: v for name, v in generic.arguments.items() if name != "eps"}
     return [
         *variants(
             generic,
@@ -44,6 +45,7 @@ def layer_norm_points():
             },
         ),
         draw("generic, other sizes", 2, 3, 5),
+        generic._replace(name="the default eps", arguments=given),
     ]
 
 
