@@ -197,18 +197,14 @@ class Watched:
 
 
 def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:
-<<<<<<< HEAD
-    """Tell whether passes come to the same at every point, to rounding."""
-    if not others:  # there is no backward pass
-        return True
-=======
     """Tell whether passes come to the same at every point, to rounding.
 
     Of an argument that is changed it does not matter where and into what.
     """
+    if not others:  # there is no backward pass
+        return True
     if left(runs, only) != left(others, only):
         return False
->>>>>>> proof
     floors = {
         name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
         for name, generic in others[0].outputs.items()

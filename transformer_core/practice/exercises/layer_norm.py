@@ -35,11 +35,7 @@ def layer_norm_points():
     x, cotangent = generic.arguments["x"], generic.cotangent
     constant = x.copy()
     constant[1, 2] = 3.0
-<<<<<<< HEAD
     signature = {n: value for n, value in generic.arguments.items() if n != "eps"}
-=======
-    given = {name: v for name, v in generic.arguments.items() if name != "eps"}
->>>>>>> proof
     return [
         *variants(
             generic,
@@ -55,7 +51,6 @@ def layer_norm_points():
         ),
         generic._replace(name="the eps of the signature", arguments=signature),
         draw("generic, other sizes", 2, 3, 5),
-        generic._replace(name="the default eps", arguments=given),
     ]
 
 

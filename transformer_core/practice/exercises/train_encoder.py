@@ -1,18 +1,10 @@
-<<<<<<< HEAD
-"""Chapter 310: training an encoder."""
-=======
 """Chapter 310: the loss, an encoder layer, the stack, and a baseline."""
 
 from collections.abc import Callable
->>>>>>> ex3
 
 import numpy as np
 
 from transformer_core import ops
-<<<<<<< HEAD
-from transformer_core.practice.exercise import (
-    Function,
-=======
 from transformer_core.layers import EncoderLayer, LayerSpec
 from transformer_core.models import Encoder
 from transformer_core.practice.exercise import (
@@ -20,32 +12,12 @@ from transformer_core.practice.exercise import (
     Exercise,
     Function,
     LayerExercise,
->>>>>>> ex3
     OpExercise,
     Point,
     Theorem,
     normal,
     variants,
 )
-<<<<<<< HEAD
-from transformer_core.practice.exercises.structure import difference
-
-
-def squares_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {
-                "prediction": normal(1, batch, length, width),
-                "target": normal(2, batch, length, width),
-            },
-            -1.7,
-            {"B": batch, "T": length, "D": width, "N": batch * length * width},
-        )
-
-    generic = draw("generic", 2, 3, 5)
-    prediction, target = generic.arguments.values()
-=======
 
 
 def mean_squared_error_points():
@@ -60,34 +32,11 @@ def mean_squared_error_points():
 
     generic = draw("generic", 2, 3, 5)
     error = generic.arguments["prediction"] - generic.arguments["target"]
->>>>>>> ex3
     return [
         *variants(
             generic,
             {
                 "cotangent 1": {"cotangent": 1.0},
-<<<<<<< HEAD
-                "one entry": {
-                    "prediction": prediction[0, 0, :1],
-                    "target": target[0, 0, :1],
-                },
-                "a target of zeros": {"target": np.zeros(target.shape)},
-                "a perfect prediction": {"prediction": target},
-                "not in C order": {"target": np.asfortranarray(target)},
-            },
-        ),
-        draw("generic, other sizes", 4, 2, 3),
-    ]
-
-
-def twice_the_loss(point, outputs):
-    prediction, target = point.arguments.values()
-    loss, _ = ops.mean_squared_error(prediction, target)
-    return difference(
-        (outputs["dprediction"] * (prediction - target)).sum(),
-        2 * point.cotangent * loss,
-    )
-=======
                 "one number": {
                     name: array[:1, :1, :1] for name, array in generic.arguments.items()
                 },
@@ -245,7 +194,6 @@ def baseline_points():
         ),
         draw("generic, other sizes", 4, 7, 5),
     ]
->>>>>>> ex3
 
 
 EXERCISES = [
@@ -257,36 +205,16 @@ EXERCISES = [
         functions=(
             Function(
                 "prediction, target",
-<<<<<<< HEAD
-                "prediction and target (...) -> loss: a number, cache",
-=======
                 "prediction and target (...) -> loss, a number, and cache",
->>>>>>> ex3
                 "eq:mean-squared-error",
             ),
             Function(
                 "dloss, cache",
-<<<<<<< HEAD
-                "dloss: a number -> dprediction (...)",
-=======
                 "dloss, a number -> dprediction (...)",
->>>>>>> ex3
                 "eq:mean-squared-error-backward",
             ),
         ),
         inputs=("prediction",),
-<<<<<<< HEAD
-        points=squares_points,
-        hints=(
-            "How many numbers does the mean run over? Every axis counts.",
-            "One entry of the prediction stands in one term of the sum. Differentiate that term.",
-            "The mean divides once, the square brings a factor, and the cotangent multiplies.",
-        ),
-        theorems=(
-            Theorem(
-                "<dprediction, prediction - target> = 2 dloss loss", twice_the_loss
-            ),
-=======
         points=mean_squared_error_points,
         hints=(
             "In how many terms of the sum does one entry of the prediction stand?",
@@ -368,7 +296,6 @@ EXERCISES = [
             "Is a linear layer only a matrix? What stands for its bias among the inputs?",
             "A column of ones beside the inputs makes the bias one more row of the matrix; the "
             "unseen inputs need the column too.",
->>>>>>> ex3
         ),
     ),
 ]
