@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from texts import ROOT, read
 
+from transformer_core import layers, ops, optim
 from transformer_core.practice import examine
 from transformer_core.practice.exercise import (
     LayerExercise,
@@ -49,7 +50,7 @@ every_solution = pytest.mark.parametrize(
 
 
 def report_of(exercise, code):
-    namespace = {"np": np}
+    namespace = {"np": np} | vars(ops) | vars(layers) | vars(optim)
     exec(compile(code, exercise.chapter, "exec"), namespace)
     return examine(exercise.name, *written_in(exercise, namespace))
 
