@@ -13,6 +13,7 @@ from transformer_core.practice.workspace.folder import (
     file_of,
     read,
     start,
+    states,
 )
 from transformer_core.practice.workspace.ledger import FILE as LEDGER
 from transformer_core.practice.workspace.ledger import ledger
@@ -114,16 +115,18 @@ def run_check(options):
     if name:
         exercise = find_exercise(name)
         groups = {exercise.chapter: [exercise]}
+    before = states(folder)
     wrong = check(folder, groups, name)
     if not options.watch:
         return int(wrong)
     print(f"watching {folder}, Ctrl-C ends it", flush=True)
     try:
-        for changed in changes(folder):
+        for changed in changes(folder, before):
             some = {
                 chapter: groups[chapter] for chapter in changed if chapter in groups
             }
             if some:
+                print()
                 check(folder, some, name)
     except KeyboardInterrupt:
         print("stopped")

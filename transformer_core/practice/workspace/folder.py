@@ -20,6 +20,7 @@ from transformer_core.practice.running import Failed, NotWritten, call
 
 README = "README.txt"
 SECONDS_BETWEEN_LOOKS = 0.3
+SECONDS_TO_RUN = 5.0  # a file, of which the functions are not called yet
 FIRST_STEPS = """\
 Write it yourself
 =================
@@ -171,7 +172,7 @@ def load(path: Path) -> tuple[set[str], ModuleType]:
     vars(module).update(__file__=str(path), __builtins__=builtins)
     sys.modules[module.__name__] = module
     try:
-        call(FunctionType(code, vars(module)))
+        call(FunctionType(code, vars(module)), seconds=SECONDS_TO_RUN)
     except NotWritten:  # a module returns nothing
         pass
     except Failed as error:
@@ -214,9 +215,8 @@ def check_workspace(folder: Path) -> None:
         )
 
 
-def changes(folder: Path) -> Iterator[list[str]]:
+def changes(folder: Path, before: dict) -> Iterator[list[str]]:
     """Yield, for ever, the chapters whose files have changed since the last time."""
-    before = states(folder)
     while True:
         sleep(SECONDS_BETWEEN_LOOKS)
         now = states(folder)
@@ -226,7 +226,7 @@ def changes(folder: Path) -> Iterator[list[str]]:
             yield changed
 
 
-def states(folder):
+def states(folder: Path) -> dict:
     """Return what tells a file that was saved from what it was before, for each chapter."""
     return {chapter: state_of(folder / file_of(chapter)) for chapter in chapters()}
 

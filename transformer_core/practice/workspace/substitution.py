@@ -72,7 +72,7 @@ def in_the_package(owns: Sequence[Own]) -> Iterator[Used]:
     for own in owns:
         taken = places(own.exercise)
         new = {place: function for place, function in new.items() if place not in taken}
-        for place, function in zip(taken, adapted(own), strict=True):
+        for place, function in zip(taken, adapted(own), strict=False):
             if function:
                 with_cache = place is taken[0] and own.exercise.backward is not None
                 new[place] = watched(own.exercise.name, function, seen, with_cache)
