@@ -53,15 +53,21 @@ class Progress:
                         f"{self.path}: {name}: {key}: expected a value such as {new!r}, "
                         f"got {entry.get(key)!r}"
                     )
+            if entry["hints"] < 0:
+                raise ValueError(
+                    f"{self.path}: {name}: hints: expected a number from 0, "
+                    f"got {entry['hints']}"
+                )
             for mistake in entry["mistakes"]:
-                if not (
-                    isinstance(mistake, list)
-                    and len(mistake) == 2
-                    and all(isinstance(part, str) for part in mistake)
-                ):
+                if not is_pair_of_texts(mistake):
                     raise ValueError(
-                        f"{self.path}: {name}: mistakes: expected pairs of a day and a "
-                        f"name, got {mistake!r}"
+                        f"{self.path}: {name}: mistakes: expected pairs of a day and what "
+                        f"was said, got {mistake!r}"
+                    )
+            for row in entry["errors"].values():
+                if not isinstance(row, dict):
+                    raise ValueError(
+                        f"{self.path}: {name}: errors: expected those of each point, got {row!r}"
                     )
 
     def of(self, name: str) -> dict:
@@ -95,3 +101,11 @@ class Progress:
         write_atomically(self.path, content)
         self.saved = content
         return True
+
+
+def is_pair_of_texts(value):
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(part, str) for part in value)
+    )
