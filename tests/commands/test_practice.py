@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from texts import ROOT
 
@@ -18,6 +19,7 @@ from transformer_core.practice.exercise import LayerExercise, UpdateExercise
 from transformer_core.practice.exercises import every_exercise
 from transformer_core.practice.workspace.folder import chapters, file_of
 from transformer_core.practice.workspace.substitution import places
+from transformer_core.tasks.bert import recipe as bert
 from transformer_core.tasks.dates import recipe as dates
 from transformer_core.training import Run
 
@@ -377,23 +379,38 @@ def write_everything(folder):
 
 
 @pytest.mark.slow
-def test_with_all_parts_of_ones_own_the_models_are_the_same_to_the_bit(
-    folder, practice, tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    "model, options",
+    [
+        ("encoder", ["--epochs", "2"]),
+        ("dates", ["--steps", "2"]),
+        ("bert", ["--steps", "2", "--text", "{}"]),
+    ],
+)
+def test_with_all_parts_of_ones_own_a_model_is_the_same_to_the_bit(
+    folder, practice, tmp_path, monkeypatch, model, options
 ):
     monkeypatch.setitem(dates.DEFAULTS, "batch", 4)
     monkeypatch.setattr(dates, "UNSEEN", 20)
+    small = {"length": 16, "layers": 1, "vocabulary": 60, "batch": 8}
+    for name, value in small.items():
+        monkeypatch.setitem(bert.DEFAULTS, name, value)
+    text = tmp_path / "cats.txt"
+    words = ["the", "cat", "will", "chase", "a", "mouse", "and", "its", "cheese", "."]
+    order = np.random.default_rng(0).permuted([words * 10] * 60, axis=1)
+    text.write_text("\n\n".join(map(" ".join, order)))
+    out = tmp_path / "runs"
     write_everything(folder)
-    for model, length in (("encoder", "--epochs"), ("dates", "--steps")):
-        out = tmp_path / model
-        status, printed = practice("train", model, length, "2", "--out", str(out))
-        assert status == 0, printed
-        assert "left out: " not in printed.partition("yours: ")[2]
-        assert all(yours == package for yours, package in scores(printed).values())
-        name = "checkpoint.safetensors"
-        yours, package = (
-            (out / run / name).read_bytes() for run in ("yours", "package")
-        )
-        assert yours == package
+
+    options = [option.format(text) for option in options]
+    status, printed = practice("train", model, *options, "--out", str(out))
+    assert status == 0, printed
+    assert "left out: " not in printed
+    assert len(scores(printed)) > 1
+    assert all(yours == package for yours, package in scores(printed).values())
+    name = "checkpoint.safetensors"
+    yours, package = ((out / run / name).read_bytes() for run in ("yours", "package"))
+    assert yours == package
 
 
 @pytest.mark.parametrize("subcommand", ["start", "check", "hint", "ledger", "train"])

@@ -27,7 +27,7 @@ Write it yourself
 
 There is one file for each chapter, with the functions that you can write: what they are given,
 what they return, and the label of their equation in the book. The code is yours. Begin with
-120_linear.py, and with any chapter that you have read.
+120_linear.py, or with any chapter that you have read.
 
 1. Open a file. Take away "raise NotImplementedError" and write the function.
 
@@ -49,9 +49,12 @@ what they return, and the label of their equation in the book. The code is yours
        python -m transformer_core practice ledger {folder}
        python -m transformer_core practice train {folder} encoder
 
-A function may need others: import them from the package, or write them into the same file.
+A function may need others: write them into the same file, or use the package's.
 
-    from transformer_core.ops import softmax, softmax_backward
+    from transformer_core import ops
+
+In a training, ops.softmax is then yours, too, if yours is right: treat what it returns beside its
+output as a parcel, which ops.softmax_backward opens.
 
 The files are yours. No command writes into them. What was examined, and which hints you have had,
 is in progress.json; ledger.html is written anew each time.
@@ -105,6 +108,7 @@ def chapters() -> dict[str, list[Exercise]]:
 
 
 def file_of(chapter: str) -> str:
+    """Return the name of a chapter's file."""
     return f"{chapter}.py"
 
 
