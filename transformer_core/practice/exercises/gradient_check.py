@@ -33,7 +33,7 @@ def fast(x):
 
 def difference_points():
     x = normal(1, 2, 3)
-    generic = Point("generic", {"f": cubes, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
+    generic = Point("generic", {"f": coupled, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
     return [
         *variants(
             generic,
@@ -42,7 +42,7 @@ def difference_points():
                 "three axes": {"x": normal(2, 2, 3, 4)},
                 "entries of 0": {"x": np.zeros((2, 3))},
                 "a linear function": {"f": straight},
-                "entries that act together": {"f": coupled},
+                "entries that act alone": {"f": cubes},
                 "a smaller step": {"h": 0.01},
             },
         ),
@@ -57,7 +57,7 @@ def difference_points():
 
 def complex_points():
     x = normal(1, 2, 3)
-    generic = Point("generic", {"f": cubes, "x": x})
+    generic = Point("generic", {"f": coupled, "x": x})
     return [
         *variants(
             generic,
@@ -66,10 +66,10 @@ def complex_points():
                 "three axes": {"x": normal(2, 2, 3, 4)},
                 "entries of 0": {"x": np.zeros((2, 3))},
                 "a linear function": {"f": straight},
-                "entries that act together": {"f": coupled},
+                "entries that act alone": {"f": cubes},
             },
         ),
-        Point("a large step", {"f": cubes, "x": x, "h": 0.1}, sizes={"h": 0.1}),
+        Point("a large step", {"f": coupled, "x": x, "h": 0.1}, sizes={"h": 0.1}),
         Point("generic, other sizes", {"f": coupled, "x": normal(3, 4)}),
     ]
 

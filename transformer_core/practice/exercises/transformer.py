@@ -118,8 +118,8 @@ EXERCISES = [
             "later?",
             "The scores of a head have the shape (T, T): a row for every place that looks, a "
             "column for every place that is looked at. Later places stand above the diagonal.",
-            "`np.tri(T, dtype=bool)` is True on and below the diagonal. Change the scores before "
-            "the softmax: after it, the weights of a row no longer sum to 1.",
+            "NumPy's `tri` is 1 on and below the diagonal. Change the scores before the softmax: "
+            "after it, the weights of a row no longer sum to 1.",
         ),
     ),
 ]
