@@ -6,12 +6,14 @@ from transformer_core.practice.drills.softmax import broken_couplings, exponenti
 
 
 def attention(rng):
+    """Draw one query, three keys and three values."""
     while True:
         key, query = drawn(rng, 3, 4, low=0, high=1), drawn(rng, 4, low=-2, high=2)
         scores = key @ query / 2
         value, doutput = drawn(rng, 3, 2, low=-4, high=4), drawn(rng, 2)
         if (
-            min(scores) == 0
+            len(set(key)) == 3
+            and min(scores) == 0
             and 0 < max(scores) <= 3
             and all(score.denominator == 1 for score in scores)
         ):

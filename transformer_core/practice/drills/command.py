@@ -104,9 +104,11 @@ def show_answer(step):
 
 
 def laid_out(value):
-    """A matrix with its rows below each other, or else what follows an equals sign."""
-    if not isinstance(value, Array) or not value.is_matrix:
+    """What follows an equals sign: a number, a row in brackets, or the rows of a matrix."""
+    if not isinstance(value, Array):
         return f" {show(value)}"
+    if not value.is_matrix:
+        return f" ({show(value)})"
     width = max(len(show(entry)) for entry in value.flat)
     rows = ("  ".join(f"{show(entry):>{width}}" for entry in row) for row in value)
     return "".join(f"\n      {row}" for row in rows)

@@ -4,6 +4,7 @@ from transformer_core.practice.drills.drill import Drill, Step
 
 
 def cost(rng):
+    """Draw the sizes of a layer."""
     t, d, f = rng.randint(3, 6), rng.choice([2, 3, 4]), rng.choice([5, 6, 8, 10])
     projections, pairs, forward_layer = 8 * t * d**2, 4 * t**2 * d, 4 * t * d * f
     total = projections + pairs + forward_layer

@@ -8,6 +8,7 @@ from transformer_core.practice.drills.softmax import exponentials
 
 
 def cross_entropy(rng):
+    """Draw three positions, two of them counted."""
     multiples = drawn(rng, 3, 3, low=0, high=2)
     targets = [rng.randrange(3) for _ in range(3)]
     counted = Array(rng.sample([1, 1, 0], 3))

@@ -8,9 +8,7 @@ from transformer_core.practice.drills.exact import (
     Array,
     Value,
     exact,
-    form,
     numbers,
-    show,
 )
 
 LEVELS = ("worked", "complete", "free")
@@ -128,23 +126,3 @@ class Drill:
             "complete": tuple(n for n in range(count) if (count - n) % 2),
             "free": tuple(range(count)),
         }[level]
-
-
-def as_json(drill: Drill) -> dict:
-    """What the page of the book needs of a drill, in strings and lists."""
-    return {
-        "given": [[symbol, show(value)] for symbol, value in drill.given.items()],
-        "steps": [
-            {
-                "prompt": step.prompt,
-                "answer": show(step.answer),
-                "form": form(step.answer),
-                "rule": step.rule,
-                "slips": [
-                    [show(slip), mistake] for mistake, slip in step.slips.items()
-                ],
-            }
-            for step in drill.steps
-        ],
-        "complete": drill.to_fill("complete"),
-    }

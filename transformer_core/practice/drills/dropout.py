@@ -7,6 +7,7 @@ from transformer_core.practice.drills.exact import Array, drawn
 
 
 def dropout(rng):
+    """Draw a row and its mask."""
     rate = rng.choice([Fraction(1, n) for n in (3, 4, 5)] + [Fraction(3, 4)])
     mask = Array(rng.sample([1, 1, 0, rng.randint(0, 1)], 4))
     x, dy = drawn(rng, 4, low=-4, high=4), drawn(rng, 4)

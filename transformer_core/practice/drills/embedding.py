@@ -5,6 +5,7 @@ from transformer_core.practice.drills.exact import Array, drawn, outer
 
 
 def embedding(rng):
+    """Draw a table of three words and a sequence that repeats one."""
     repeated, once = rng.sample(range(3), 2)
     ids = [repeated, once, repeated]
     table, drows = drawn(rng, 3, 2), drawn(rng, 3, 2)

@@ -2,13 +2,12 @@
 
 import operator
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-NUMBER = re.compile(r"-?(\d+(/\d+)?|\d*\.\d+)")
+NUMBER = re.compile(r"-?([0-9]+(/[0-9]+)?|[0-9]*\.[0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Array:
             return Array(self @ column for column in other.T)
         return sum(self * other)
 
-    def combine(self, operation: Callable, other):
+    def combine(self, operation, other):
         if isinstance(other, Array) and other.is_matrix == self.is_matrix:
             return Array(operation(a, b) for a, b in zip(self, other, strict=True))
         return Array(operation(a, other) for a in self)
@@ -90,7 +89,7 @@ class Array:
 Value: TypeAlias = Fraction | Array
 
 
-def exact(value) -> Value:
+def exact(value: Any) -> Value:
     """A number, or lists of numbers in each other, as fractions."""
     if isinstance(value, list | tuple):
         return Array(map(exact, value))

@@ -5,6 +5,7 @@ from transformer_core.practice.drills.exact import Array, drawn, outer
 
 
 def feed_forward(rng):
+    """Draw a word and two small layers."""
     x, w1, b1 = drawn(rng, 2), drawn(rng, 2, 3, low=-2, high=2), drawn(rng, 3)
     w2, b2, dy = drawn(rng, 3, 2, low=-2, high=2), drawn(rng, 2), drawn(rng, 2)
     h = x @ w1 + b1

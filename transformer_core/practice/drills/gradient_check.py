@@ -6,6 +6,7 @@ from transformer_core.practice.drills.drill import Drill, Step
 
 
 def gradient_check(rng):
+    """Draw a cubic, a point and a step."""
     a, b, c = rng.randint(1, 3), rng.randint(-3, 3), rng.randint(-3, 3)
     x = Fraction(rng.randint(-2, 2))
     h = Fraction(1, rng.randint(2, 3))

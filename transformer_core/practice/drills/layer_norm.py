@@ -11,6 +11,7 @@ def normalised(rng):
 
 
 def layer_norm(rng):
+    """Draw a row with a whole mean and a whole standard deviation."""
     x_hat, std = normalised(rng)
     deviation, mu = x_hat * std, rng.choice([-3, -2, -1, 1, 2, 3])
     while True:

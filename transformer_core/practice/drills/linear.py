@@ -5,6 +5,7 @@ from transformer_core.practice.drills.exact import drawn, outer
 
 
 def linear(rng):
+    """Draw three words and a layer of two inputs and two outputs."""
     x, w, b = drawn(rng, 3, 2, high=4), drawn(rng, 2, 2), drawn(rng, 2)
     dy = drawn(rng, 3, 2, low=-2, high=2)
     dw, db = x.T @ dy, sum(dy)

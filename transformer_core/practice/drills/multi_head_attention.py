@@ -7,6 +7,7 @@ from transformer_core.practice.drills.exact import Array, drawn, outer
 
 
 def multi_head_attention(rng):
+    """Draw the output of one head, and the weights and values of another."""
     first = drawn(rng, 2, high=4)
     weights = Array(rng.sample([Fraction(n, 4) for n in (1, 1, 2)], 3))
     value = drawn(rng, 3, 2, low=-4, high=4)

@@ -24,6 +24,7 @@ WHOLE = [
 
 
 def optimizers(rng):
+    """Draw two gradients whose root mean square in Adam is a fraction."""
     beta2, *sizes = rng.choice(WHOLE)
     g = Array(size * rng.choice([-1, 1]) for size in sizes)
     mu, beta1 = Fraction(1, rng.randint(2, 3)), Fraction(1, 2)

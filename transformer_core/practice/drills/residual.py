@@ -6,6 +6,7 @@ from transformer_core.practice.drills.layer_norm import normalised
 
 
 def residual(rng):
+    """Draw a block whose branch reads one entry."""
     y, std = normalised(rng)
     z = y * std + rng.choice([-2, -1, 1, 2])
     read = rng.randrange(4)

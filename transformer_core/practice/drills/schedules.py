@@ -22,6 +22,7 @@ def norm(row):
 
 
 def schedules(rng):
+    """Draw a batch in parts, a gradient in two arrays, and a schedule."""
     counts = Array(rng.randint(1, 6) for _ in range(3))
     losses = Array(rng.randint(1, 9) for _ in range(3))
     of_batch = sum(counts * losses) / sum(counts)

@@ -24,6 +24,7 @@ def broken_couplings(a, da):
 
 
 def softmax(rng):
+    """Draw three scores in whole multiples of ln 2."""
     multiples = drawn(rng, 3, low=0, high=3)
     powers = exponentials(multiples)
     weights = powers / sum(powers)
