@@ -57,6 +57,7 @@ def data_of(name):
     first = tasks[0]
     return {
         "title": first.title,
+        "question": first.question,
         "symbols": list(first.given),
         "steps": [
             {
@@ -70,7 +71,6 @@ def data_of(name):
         "complete": first.to_fill("complete"),
         "tasks": [
             {
-                "question": task.question,
                 "given": [show(value) for value in task.given.values()],
                 "answers": [show(step.answer) for step in task.steps],
                 "slips": [

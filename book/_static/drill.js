@@ -83,7 +83,7 @@
     const data = JSON.parse(place.querySelector("script").textContent);
     let level = "complete", number = 0, fields;
 
-    const question = make("p");
+    const question = make("p", {}, data.question);
     const given = make("div", { className: "given" });
     const steps = make("ol");
     const said = () => {
@@ -123,7 +123,6 @@
 
     const show = (worked) => {
       const task = data.tasks[number];
-      question.textContent = task.question;
       given.replaceChildren(
         ...task.given.map((text, n) => value(`${data.symbols[n]} = `, text)));
       fields = [];

@@ -20,7 +20,7 @@ def add_parser(subcommands):
             "the answer away. The exit status is 1 if a step was wrong or left."
         ),
     )
-    parser.add_argument("name", metavar="NAME", nargs="?", choices=[*DRILLS, None])
+    parser.add_argument("name", metavar="NAME", nargs="?", choices=DRILLS)
     parser.add_argument(
         "--seed",
         type=int,
