@@ -47,9 +47,10 @@
     if (pairs.length === 1) return "This is not the number.";
     const place = pairs.findIndex(([a, b]) => !equal(a, b));
     const width = right[0].length;
+    const entry = `${(place % width) + 1} of ${width}`;
     return right.length === 1
-      ? `Entry ${place + 1} is wrong.`
-      : `Row ${Math.floor(place / width) + 1} is wrong, in entry ${(place % width) + 1}.`;
+      ? `Entry ${entry} is wrong.`
+      : `Row ${Math.floor(place / width) + 1} of ${right.length} is wrong, in entry ${entry}.`;
   };
 
   // What is wrong with a text, "" if it is right.

@@ -115,7 +115,7 @@ def test_other_wrong_answers_are_described_as_in_the_package(shared, name):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("(1, −1/3 −1/3  -1/3)", "Entry 1 is wrong."),
+        ("(1, −1/3 −1/3  -1/3)", "Entry 1 of 4 is wrong."),
         ("0.33, 0.33, 0.33, -1.00", "This is rounded; the answer is a fraction."),
         ("1, 2", "Expected 4 numbers, as in 1, 2, 3, 4."),
         ("1, 2, 3, 1/0", "Expected 4 numbers, as in 1, 2, 3, 4."),

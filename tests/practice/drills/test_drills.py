@@ -190,7 +190,7 @@ def of_schedules(counts, losses, first, second, most, steps, warmup, decay, at):
 def of_residual(x, r, v, dy):
     branch = Linear(4, 4, np.random.default_rng(0), np.float64, bias=False)
     branch.weight[...] = 0
-    branch.weight[int(r) - 1] = v
+    branch.weight[int(r)] = v
     block = Residual(branch, LayerNorm(4, np.float64, BARELY), "post")
     y, cache = block.forward(x)
     dx, _ = block.backward(dy, cache)

@@ -128,11 +128,11 @@ def test_the_example_of_a_form_is_read():
         ("2/3, 1", "0.66, 1", "This is rounded; the answer is a fraction."),
         ("1/3", "1/2", "This is not the number."),
         ("2", "6", "This is not the number."),
-        ("1, 2, 3", "1, 3, 4", "Entry 2 is wrong."),
-        ("1, 0, 3", "1, 1, 3", "Entry 2 is wrong."),
-        ("1, 2", "0, 0", "Entry 1 is wrong."),
-        ("1, 2; 3, 4", "1, 2; 3, 5", "Row 2 is wrong, in entry 2."),
-        ("0, 0", "1, 1", "Entry 1 is wrong."),
+        ("1, 2, 3", "1, 3, 4", "Entry 2 of 3 is wrong."),
+        ("1, 0, 3", "1, 1, 3", "Entry 2 of 3 is wrong."),
+        ("1, 2", "0, 0", "Entry 1 of 2 is wrong."),
+        ("1, 2; 3, 4", "1, 2; 3, 5", "Row 2 of 2 is wrong, in entry 2 of 2."),
+        ("0, 0", "1, 1", "Entry 1 of 2 is wrong."),
     ],
 )
 def test_a_wrong_answer_that_nobody_expected_is_described(answer, value, words):

@@ -68,9 +68,9 @@ def difference(value: Value, answer: Value) -> str:
         return "This is not the number."
     place = next(n for n, (a, b) in enumerate(pairs) if a != b)
     if not answer.is_matrix:
-        return f"Entry {place + 1} is wrong."
+        return f"Entry {place + 1} of {len(answer)} is wrong."
     row, entry = divmod(place, len(answer[0]))
-    return f"Row {row + 1} is wrong, in entry {entry + 1}."
+    return f"Row {row + 1} of {len(answer)} is wrong, in entry {entry + 1} of {len(answer[0])}."
 
 
 def is_rounded(value, answer, digits):

@@ -75,8 +75,6 @@ def layer_norm(rng):
                 {
                     "A sum stands where a mean belongs.": 4 * slope,
                     "γ is left out: this is the mean of ȳ ⊙ x̂.": mean(dy * x_hat),
-                    "This is the product of two means; take the mean of the products.": centre
-                    * mean(x_hat),
                 },
             ),
             Step(

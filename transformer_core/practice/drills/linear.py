@@ -19,7 +19,7 @@ def linear(rng):
             Step(
                 "Y, a row for each word",
                 x @ w + b,
-                "Y = XW + b: entry j of a row is the row of X times column j of W, plus b_j.",
+                "Y = XW + b: entry j of a row is the row of X times column j of W, plus bⱼ.",
                 {
                     "The bias is left out.": x @ w,
                     "Rows of W stand where its columns belong.": x @ w.T + b,
@@ -28,7 +28,7 @@ def linear(rng):
             Step(
                 "X̄, the gradient of the inputs",
                 dy @ w.T,
-                "X̄ = ȲWᵀ: x_i reached the outputs through row i of W, and hears back through it.",
+                "X̄ = ȲWᵀ: xᵢ reached the outputs through row i of W, and hears back through it.",
                 {"W is not transposed.": dy @ w},
             ),
             Step(

@@ -23,10 +23,10 @@ def residual(rng):
     return Drill(
         "A Post-LN block",
         "270_residual",
-        "The branch reads entry r of x, counted from 1, and writes it along v: f(x) = xᵣ v. "
+        "The branch reads entry r of x, counted from 0, and writes it along v: f(x) = xᵣ v. "
         "The block adds its input and normalises the sum: z = x + f(x), y = LN(z) with γ = 1, "
         "β = 0, ε = 0. The gradient of the loss with respect to y is ȳ.",
-        {"x": z - branch, "r": read + 1, "v": v, "ȳ": dy},
+        {"x": z - branch, "r": read, "v": v, "ȳ": dy},
         (
             Step(
                 "f(x), what the branch writes",
