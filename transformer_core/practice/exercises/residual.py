@@ -259,8 +259,8 @@ EXERCISES = [
             "x goes two ways, past the branch and through it: two gradients come back, and their "
             "sum is dx.",
             "Where does the LayerNorm stand? In Post-LN its backward pass comes first, and what "
-            "it returns goes both ways. In Pre-LN it stands on one of the two ways only.",
-            "A branch returns dx first and its dict last, whatever it returns between them: "
+            "it gives goes both ways. In Pre-LN it stands on one of the two ways only.",
+            "A branch gives dx first and its dict last, whatever stands between them: "
             "Python can unpack that with a star.",
         ),
         terms={"dx": ways},
