@@ -220,6 +220,8 @@ def judge(exercise, points, stages, forward, backward, own):
                 "mend that first."
             )
     notes += theorems(exercise, points[0], own)
+    if forward:
+        notes += wider(exercise, points[0], forward, backward)
     if right:
         worst = max((e for row in errors.values() for e in row.values()), default=0)
         notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
@@ -295,7 +297,7 @@ def unknown(points, stage):
                 or not own.size
             ):
                 continue
-            gap = np.abs(np.atleast_1d(own) - np.atleast_1d(expected))
+            gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
             if gap.max() > 0:
                 at = np.unravel_index(np.nanargmax(gap), gap.shape)
                 mine, theirs = (np.atleast_1d(a)[at] for a in (own, expected))
@@ -345,7 +347,7 @@ def pictures_of(stage):
             ):
                 continue
             gap = np.nan_to_num(
-                np.abs(np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
+                np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
             )
             if 1 < gap.size <= 400 and gap.max() > 0:
                 found[name] = gap / gap.max()
@@ -388,6 +390,25 @@ def differentiate(exercise, forward, point):
             at = rng.choice(array.size, PROBES, replace=False)
         slopes[name] = at, central_difference(loss, array, at=at)
     return slopes
+
+
+def wider(exercise, point, forward, backward):
+    """Say which outputs are of 64 bits where all arrays that go in are of 32."""
+    if exercise.in_place or point.cotangent is None:
+        return []
+    try:
+        found, cache = exercise.run_forward(forward, point, call, np.float32)
+        if backward:
+            narrow = point._replace(cotangent=np.float32(point.cotangent))
+            found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
+    except (Failed, Misfit):
+        return []
+    names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]
+    if not names:
+        return []
+    return [
+        f"For float32 inputs, {listed(names)} comes in float64: a training would be slower."
+    ]
 
 
 def theorems(exercise, point, own):

@@ -122,7 +122,12 @@ class Exercise:
         return self.outputs(call(function, *self.arguments(point, dtype))), None
 
     def run_backward(
-        self, function: Callable, point: Point, cache: Any, call: Callable
+        self,
+        function: Callable,
+        point: Point,
+        cache: Any,
+        call: Callable,
+        dtype: DTypeLike = np.float64,
     ) -> Arrays:
         """Return the gradients under their names."""
         raise TypeError(f"{self.name} has no backward pass")
@@ -156,8 +161,8 @@ class OpExercise(Exercise):
         y, cache = pair(value, "y, cache")
         return {"y": number_or_array("y", y)}, cache
 
-    def run_backward(self, function, point, cache, call):
-        value = call(function, fresh(point.cotangent), cache)
+    def run_backward(self, function, point, cache, call, dtype=np.float64):
+        value = call(function, fresh(point.cotangent, dtype), cache)
         gradients = value if isinstance(value, tuple) else (value,)
         names = [f"d{name}" for name in self.inputs]
         if len(gradients) != len(names):
@@ -200,9 +205,9 @@ class LayerExercise(Exercise):
         y, cache = pair(call(function, *self.arguments(point, dtype)), "y, cache")
         return {"y": number_or_array("y", y)}, cache
 
-    def run_backward(self, function, point, cache, call):
-        layer = self.arguments(point)[0]
-        value = call(function, layer, fresh(point.cotangent), cache)
+    def run_backward(self, function, point, cache, call, dtype=np.float64):
+        layer = self.arguments(point, dtype)[0]
+        value = call(function, layer, fresh(point.cotangent, dtype), cache)
         names = [f"d{name}" for name in self.inputs if name in point.arguments]
         expected = f"{', '.join(names)}, grads" if names else "grads"
         if not isinstance(value, tuple) or len(value) != len(names) + 1:

@@ -194,7 +194,8 @@ def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bo
     """Tell whether passes come to the same at every point, to rounding."""
     floors = {
         name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
-        for name, generic in others[0].outputs.items()
+        for run in others[:1]
+        for name, generic in run.outputs.items()
     }
     return all(
         alike(run, other, only, floors) for run, other in zip(runs, others, strict=True)
@@ -225,7 +226,8 @@ def close(a: np.ndarray, b: np.ndarray, floor: float = 0.0) -> bool:
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
     scale = max(largest(a[finite]), largest(b[finite]), floor)
-    return largest(a[finite] - b[finite]) <= TOLERANCE * scale
+    gap = a[finite] - 1.0 * b[finite]  # 1.0: booleans have no difference
+    return largest(gap) <= TOLERANCE * scale
 
 
 def largest(array):

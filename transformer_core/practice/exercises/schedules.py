@@ -18,7 +18,7 @@ from transformer_core.training.accumulation import combine
 
 
 def clipping_points():
-    grads = {"weight": normal(1, 3, 5), "bias": normal(2, 5), "gamma": normal(3, 7)}
+    grads = {"weight": normal(1, 3, 5), "bias": normal(2, 5)}
     generic = Point("generic", {"grads": grads, "max_norm": 2.0})
     small = {name: 0.01 * grad for name, grad in grads.items()}
     return [
@@ -32,7 +32,10 @@ def clipping_points():
         ),
         Point(
             "generic, other sizes",
-            {"grads": {"a": normal(4, 2, 4), "b": normal(5, 3)}, "max_norm": 0.7},
+            {
+                "grads": {"weight": normal(4, 2, 4), "bias": normal(5, 3)},
+                "max_norm": 0.7,
+            },
         ),
     ]
 
