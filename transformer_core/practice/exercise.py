@@ -101,7 +101,7 @@ class Exercise:
     def outputs(self, value: Any) -> Arrays:
         """Name what the forward pass has computed."""
         values = {"output": value}
-        if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        if isinstance(value, tuple):
             values = {f"output {i}": v for i, v in enumerate(value, start=1)}
         found: Arrays = {}
         for name, part in values.items():
@@ -372,7 +372,7 @@ def stub(exercise: Exercise) -> str:
         "    raise NotImplementedError"
         for name, about in zip(names_of(exercise), exercise.functions, strict=True)
     ]
-    if isinstance(exercise, OpExercise) or type(exercise) is Exercise:
+    if not isinstance(exercise, LayerExercise | UpdateExercise):
         return "\n\n\n".join(functions)
     methods = "\n\n".join(indent(function, "    ") for function in functions)
     return f"class {exercise.name}:\n{methods}"
