@@ -1,9 +1,13 @@
 """What the examiner says: of known mistakes, of unknown ones, and of what is no answer at all."""
 
+import re
+
 import numpy as np
 import pytest
+from texts import ROOT, read
 
 from transformer_core.practice import examine
+from transformer_core.practice.explain import MUSEUM
 
 
 def layer_norm(x, gamma, beta, eps=1e-5):
@@ -251,3 +255,20 @@ def test_the_examiner_changes_nothing_in_the_package():
     before = examine("layer_norm", layer_norm, gamma_outside)
     assert said(right).right
     assert str(before) == str(said(gamma_outside))
+
+
+def test_what_is_wider_than_its_inputs_is_noted_and_not_wrong():
+    def wide(x, gamma, beta, eps):
+        y, cache = layer_norm(x.astype(float), gamma, beta, eps)
+        return y, cache
+
+    report = said(right, wide)
+    assert report.right
+    assert "For float32 inputs, y" in str(report)
+    assert "float32" not in str(said(right))
+
+
+def test_the_mistakes_that_the_museum_shows_are_those_of_its_page():
+    page = read(ROOT / "book" / "320_museum.md")
+    assert set(re.findall(r"\{mistake\} (\S+)", page)) == MUSEUM
+    assert "320_museum" in str(said(gamma_outside))

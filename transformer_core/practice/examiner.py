@@ -55,7 +55,7 @@ def examine(
     called = names_in(exercise)
     points = exercise.points()
     for function, title in zip((forward, backward), called, strict=False):
-        problem = function and misfit_of_signature(exercise, title, function, points[0])
+        problem = function and misfit_of_signature(exercise, title, function)
         if problem:
             return Report(name, False, True, f"{title}: {problem}")
     try:
@@ -92,7 +92,7 @@ def names_in(exercise: Exercise) -> list[str]:
     )
 
 
-def misfit_of_signature(exercise, title, function, point):
+def misfit_of_signature(exercise, title, function):
     """Say what is wrong with the arguments that a function takes; nothing if they fit."""
     about = exercise.functions[names_in(exercise).index(title)]
     expected = about.signature
@@ -101,8 +101,6 @@ def misfit_of_signature(exercise, title, function, point):
     except (TypeError, ValueError):  # of what is written in C
         return None
     number = len(signature_of(expected).parameters)
-    if title == names_in(exercise)[0] and not exercise.in_place:
-        number = len(point.arguments)
     try:
         signature.bind(*range(number))
     except TypeError:
@@ -220,6 +218,8 @@ def judge(exercise, points, stages, forward, backward, own):
                 "mend that first."
             )
     notes += theorems(exercise, points[0], own)
+    if forward:
+        notes += wider(exercise, points[0], forward, backward)
     if right:
         worst = max((e for row in errors.values() for e in row.values()), default=0)
         notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
@@ -388,6 +388,25 @@ def differentiate(exercise, forward, point):
             at = rng.choice(array.size, PROBES, replace=False)
         slopes[name] = at, central_difference(loss, array, at=at)
     return slopes
+
+
+def wider(exercise, point, forward, backward):
+    """Say which outputs are of 64 bits where all arrays that go in are of 32."""
+    if exercise.in_place or point.cotangent is None:
+        return []
+    try:
+        found, cache = exercise.run_forward(forward, point, call, np.float32)
+        if backward:
+            narrow = point._replace(cotangent=np.float32(point.cotangent))
+            found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
+    except (Failed, Misfit):
+        return []
+    names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]
+    if not names:
+        return []
+    return [
+        f"For float32 inputs, {listed(names)} comes in float64: a training would be slower."
+    ]
 
 
 def theorems(exercise, point, own):

@@ -15,7 +15,7 @@ from transformer_core.practice.exercise import (
 from transformer_core.practice.exercises.train_encoder import at_random_point
 
 
-def count_parameters(
+def count_bert_parameters(
     vocabulary: int, length: int, width: int, hidden: int, layers: int
 ) -> int:
     """Count those of the Mini-BERT of text 004 (eq:cost-parameters)."""
@@ -132,9 +132,9 @@ def recomputing_points():
 
 EXERCISES = [
     Exercise(
-        name="count_parameters",
+        name="count_bert_parameters",
         chapter="410_cost",
-        forward=count_parameters,
+        forward=count_bert_parameters,
         functions=(
             Function(
                 "vocabulary, length, width, hidden, layers",
