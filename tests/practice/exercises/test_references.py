@@ -14,9 +14,9 @@ from transformer_core.practice.exercises.bert import (
 )
 from transformer_core.practice.exercises.cost import (
     RecomputingEncoder,
+    count_bert_parameters,
     count_bytes,
     count_operations,
-    count_parameters,
 )
 from transformer_core.practice.exercises.eigenvalues import power_iteration
 from transformer_core.practice.exercises.expectation import masked_sum, mean_and_error
@@ -29,8 +29,8 @@ def test_the_parameters_are_those_of_a_model():
     spec = LayerSpec(6, AttentionSpec(2, bias=False), 29, "post")
     model = Bert(spec, StackSpec(101, 13, 3), np.random.default_rng(0))
     size = sum(array.size for array in model.parameters().values())
-    assert count_parameters(101, 13, 6, 29, 3) == size
-    assert count_parameters(8192, 64, 192, 768, 3) == 4_498_880
+    assert count_bert_parameters(101, 13, 6, 29, 3) == size
+    assert count_bert_parameters(8192, 64, 192, 768, 3) == 4_498_880
 
 
 def test_the_operations_and_bytes_are_those_of_the_page():
