@@ -107,6 +107,7 @@ def figure(error):
 
 
 def html_table(errors):
+    """Return the same table in HTML."""
     points = in_order(errors)
     head = "".join(f"<th>{escape(point)}</th>" for point in points)
     rows = "".join(
