@@ -1,14 +1,22 @@
 """What every op and every layer promises."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from cases import LAYERS, OPS, STACKS
 from witnesses import arrays_in, assert_close, normal
 
+from transformer_core import ops
+from transformer_core.layers import LayerSpec
+from transformer_core.layers.feed_forward import ACTIVATIONS
+from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import Adam
+from transformer_core.practice.planting import put
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 EVERY_LAYER = LAYERS | STACKS
+IDS, LENGTHS = np.array([[3, 1, 3], [0, 2, 1]]), np.array([3, 2])
 
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
 every_layer = pytest.mark.parametrize(
@@ -90,6 +98,87 @@ def test_a_second_call_leaves_the_first_cache_alone(rng, case):
         *dinputs_again, grads_again = layer.backward(dy, cache)
         assert all(map(np.array_equal, dinputs_again, dinputs))
         assert all(np.array_equal(grads_again[name], grads[name]) for name in grads)
+
+
+class Sealed:
+    """A cache into which nobody looks but the op that has made it."""
+
+    def __init__(self, cache):
+        self.cache = cache
+
+
+def sealing(forward):
+    def run(*arguments, **options):
+        y, cache = forward(*arguments, **options)
+        return y, Sealed(cache)
+
+    return run
+
+
+def opening(backward):
+    return lambda dy, cache: backward(dy, cache.cache)
+
+
+@contextmanager
+def sealed_caches():
+    """Let every op seal its cache."""
+    new = {}
+    for name in ops.__all__:
+        if f"{name}_backward" in ops.__all__:
+            new[name] = sealing(vars(ops)[name])
+            new[f"{name}_backward"] = opening(vars(ops)[f"{name}_backward"])
+    old, activations = {name: vars(ops)[name] for name in new}, dict(ACTIVATIONS)
+    for name in activations:
+        ACTIVATIONS[name] = new[name], new[f"{name}_backward"]
+    put([(ops, name, function) for name, function in new.items()])
+    try:
+        yield
+    finally:
+        put([(ops, name, function) for name, function in old.items()])
+        ACTIVATIONS.update(activations)
+
+
+def loss_and_gradients(case):
+    rng = np.random.default_rng(4)
+    layer, *inputs = case.draw(rng, np.float64)
+    y, cache = layer.forward(*inputs, *case.context)
+    *dinputs, grads = layer.backward(normal(rng, y.shape), cache)
+    return {"y": y} | dict(enumerate(dinputs)) | grads
+
+
+@every_layer
+def test_caches_are_handed_on_and_not_looked_into(case):
+    expected = loss_and_gradients(case)
+    with sealed_caches():
+        assert_equal(loss_and_gradients(case), expected)
+
+
+def test_models_hand_caches_on():
+    def bert():
+        rng = np.random.default_rng(4)
+        spec = LayerSpec(6, 2, 7, "post", dropout=0.3, dtype=np.float64)
+        model = Bert(spec, StackSpec(5, 4, 2), rng, tied=True, segments=2)
+        return model.loss_and_gradients(IDS, IDS, IDS > 1, segment_ids=IDS % 2, rng=rng)
+
+    def encoder_decoder():
+        rng = np.random.default_rng(4)
+        spec = LayerSpec(6, 2, 7, "pre", dropout=0.3, dtype=np.float64)
+        stack = StackSpec(5, 4, 2)
+        model = EncoderDecoder(spec, stack, stack, rng)
+        return model.loss_and_gradients(IDS, LENGTHS, IDS, LENGTHS, rng=rng)
+
+    for run in (bert, encoder_decoder):
+        loss, grads = run()
+        with sealed_caches():
+            loss_again, grads_again = run()
+        assert loss_again == loss
+        assert_equal(grads_again, grads)
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array), name
 
 
 @every_op

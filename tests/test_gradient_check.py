@@ -1,11 +1,17 @@
+import re
+from functools import partial
+
 import numpy as np
 import pytest
+from cases import OPS
 from hypothesis import given
-from witnesses import generators, sizes
+from witnesses import causal, generators, sizes
 
+from transformer_core import ops
 from transformer_core.gradient_check import (
     GradientError,
     central_difference,
+    check_backward,
     check_gradients,
     complex_step,
     gradient_error,
@@ -313,3 +319,368 @@ def test_large_float32_gradients_do_not_make_others_small(rng):
 
     errors = check_gradients(lambda: 0.0, arrays, grads, witness)
     assert errors["a"].norm == 0 and np.isclose(errors["b"].norm, 1)
+
+
+# --- the verdict ------------------------------------------------------------------------
+
+
+def at_a_point(dtype=float, **factors):
+    """Give the arrays of ``cubes``, and gradients wrong by a factor."""
+    rng = np.random.default_rng(1)
+    arrays = {name: rng.normal(size=(2, 3)).astype(dtype) for name in "ab"}
+    grads = cubes(arrays)[1]
+    return arrays, {name: factors.get(name, 1) * grads[name] for name in "ab"}
+
+
+@pytest.mark.parametrize(
+    "witness, dtype, kind, limit",
+    [
+        (central_difference, float, "central differences", 1e-7),
+        (complex_step, complex, "complex step", 1e-12),
+    ],
+)
+def test_the_verdict_depends_on_how_sharp_the_witness_is(witness, dtype, kind, limit):
+    def verdict(error):
+        arrays, grads = at_a_point(dtype, b=1 - error)
+        report = check_gradients(lambda: cubes(arrays)[0], arrays, grads, witness)
+        return report.right, report.verdict
+
+    def measure(size):
+        return f"{size:.2g} in b ({kind}, limit {limit:.0e})"
+
+    right, sentence = verdict(limit / 5)
+    assert right and sentence == f"right: largest relative error {measure(limit / 5)}"
+    right, sentence = verdict(limit * 20)
+    assert not right and sentence.startswith("cannot tell: a relative error of ")
+    assert f"e{'-11' if dtype is complex else '-06'} in b ({kind}" in sentence
+    right, sentence = verdict(limit * 2e4)
+    assert not right
+    assert sentence == f"wrong in b: relative error {measure(limit * 2e4)}"
+
+
+def test_a_report_gives_the_verdict_first_then_the_largest_errors_then_warnings():
+    arrays, grads = at_a_point(a=0.5)
+    report = check_gradients(lambda: cubes(arrays)[0], arrays, grads)
+    first, a, b = str(report).split("\n")
+    assert first == report.verdict == f"wrong in a: {report.reason}"
+    assert a == "  a  0.5" and b.startswith("  b  ")
+    assert list(report) == ["a", "b"] and report["a"].norm == report["a"][0]
+
+    arrays["a"][...] = 1
+    report = check_gradients(lambda: cubes(arrays)[0], arrays, cubes(arrays)[1])
+    assert str(report).split("\n")[-1] == report.warnings[0]
+    assert report.right
+    assert report.verdict.startswith("right as far as this check shows: largest")
+
+
+def test_a_long_report_shows_the_worst_of_many():
+    arrays = {f"array {n}": np.array([1.0, 2.0]) for n in range(15)}
+    grads = {name: np.ones(2) for name in arrays}
+    grads["array 14"] = np.array([1.0, 1.5])
+    report = check_gradients(
+        lambda: sum(a.sum() for a in arrays.values()), arrays, grads
+    )
+    lines = str(report).split("\n")
+    assert len(lines) == 14 and lines[1].startswith("  array 14  0.")
+    assert lines[-1] == "  3 more, with smaller errors"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("what", ["arrays", "grads"])
+def test_few_bits_cannot_tell(what, dtype):
+    arrays, grads = at_a_point(a=1.01)
+    low = arrays if what == "arrays" else grads
+    low["a"] = low["a"].astype(dtype)
+    witness = partial(central_difference, h=1e-2)
+    report = check_gradients(lambda: cubes(arrays)[0], arrays, grads, witness)
+    assert report.verdict == (
+        f"cannot tell: a is in {np.dtype(dtype)}, and a check needs 64 bits"
+    )
+
+
+def test_a_loss_that_draws_anew_cannot_tell(rng):
+    arrays, grads = at_a_point()
+    report = check_gradients(
+        lambda: cubes(arrays)[0] * rng.normal(), arrays, grads, central_difference
+    )
+    assert report.verdict.startswith("cannot tell: the loss changes from call to call")
+
+
+@pytest.mark.parametrize("loss", [np.inf, np.nan])
+def test_a_loss_that_is_not_finite_cannot_tell(loss):
+    arrays, grads = at_a_point()
+    with np.errstate(invalid="ignore"):
+        report = check_gradients(lambda: loss, arrays, grads)
+    assert report.verdict == f"cannot tell: the loss is {loss}"
+
+
+def test_a_gradient_that_drowns_in_the_rounding_of_the_loss_cannot_tell():
+    arrays, grads = at_a_point()
+    report = check_gradients(lambda: cubes(arrays)[0] + 1e13, arrays, grads)
+    assert report.outcome == "cannot tell"
+    assert report.reason == "the rounding of a loss of 1e+13 hides the gradient of a, b"
+    arrays, grads = at_a_point(complex)
+    report = check_gradients(
+        lambda: cubes(arrays)[0] + 1e13, arrays, grads, complex_step
+    )
+    assert report.outcome == "cannot tell"
+    arrays, grads = at_a_point()
+    assert check_gradients(lambda: cubes(arrays)[0] + 100, arrays, grads).right
+
+
+@pytest.mark.parametrize("zero", [0.0, 1e-17])
+def test_a_gradient_of_zeros_alone_cannot_tell(zero):
+    x = {"x": np.array([1.0, 2.0])}
+    report = check_gradients(lambda: 0.0, x, {"x": np.full(2, zero)})
+    assert report.outcome == "cannot tell"
+
+
+def test_a_backward_pass_that_returns_zeros_is_wrong():
+    arrays, _ = at_a_point()
+    grads = {name: np.zeros((2, 3)) for name in arrays}
+    report = check_gradients(lambda: cubes(arrays)[0], arrays, grads)
+    assert report.outcome == "wrong in a, b" and report.warnings == []
+
+
+def test_real_arrays_for_the_complex_step_are_told_what_to_do():
+    arrays, grads = at_a_point()
+    message = (
+        r"arrays: a: expected complex numbers.* float64; .* array.astype\(complex\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        check_gradients(lambda: cubes(arrays)[0], arrays, grads, complex_step)
+
+
+def test_no_arrays_are_named():
+    with pytest.raises(ValueError, match="arrays: expected at least one, got none"):
+        check_gradients(lambda: 0.0, {}, {})
+
+
+# --- special points ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "array, warning",
+    [
+        (np.ones(3), r"All entries of a \(3,\) are equal"),
+        (np.zeros(1), r"All entries of a \(1,\) are equal"),
+        (np.array([[1.0, 2.0, 4.0]]), r"An axis of a \(1, 3\) has the size 1"),
+        (np.array([[1.0, 2.0], [3.0, 5.0]]), r"Two sizes are equal in a \(2, 2\)"),
+        (np.array([[1.0, 2.0], [2.0, 5.0]]), r"a \(2, 2\) is symmetric"),
+    ],
+)
+@every_witness
+def test_a_special_point_is_warned_of(witness, array, warning):
+    dtype = complex if witness is complex_step else float
+    arrays = {"a": array.astype(dtype), "b": np.array([0.3, -0.7]).astype(dtype)}
+    grads = {"a": np.exp(arrays["a"]), "b": np.exp(arrays["b"])}
+    report = check_gradients(
+        lambda: sum(np.exp(a).sum() for a in arrays.values()), arrays, grads, witness
+    )
+    assert report.right
+    warned = [text for text in report.warnings if re.match(warning, text)]
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 3), (4, 2, 3)])
+def test_a_generic_point_is_not_warned_of(rng, shape):
+    arrays = {"a": rng.normal(size=shape)}
+    report = check_gradients(
+        lambda: np.exp(arrays["a"]).sum(), arrays, {"a": np.exp(arrays["a"])}
+    )
+    assert report.right and report.warnings == []
+
+
+def test_a_gradient_of_zeros_beside_others_is_warned_of(rng):
+    arrays = {"a": rng.normal(size=3), "idle": rng.normal(size=3)}
+    grads = {"a": 2 * arrays["a"], "idle": np.full(3, 1e-16)}
+    report = check_gradients(lambda: (arrays["a"] ** 2).sum(), arrays, grads)
+    assert report.right
+    assert [text[:27] for text in report.warnings] == ["The gradient of idle (3,) i"]
+
+
+def test_what_was_not_measured_is_said(rng):
+    arrays, grads = at_a_point()
+    report = check_gradients(lambda: cubes(arrays)[0], arrays, grads, probes=4, rng=rng)
+    assert report.right
+    assert report.warnings == ["Of a (2, 3), b (2, 3) only 4 entries were measured."]
+
+
+# --- a function and its backward pass ---------------------------------------------------
+
+LAYER_NORM = {"x": (2, 3, 5), "gamma": (5,), "beta": (5,)}
+FRESH = {"x": (1, 3, 5), "gamma": np.ones(5), "beta": np.zeros(5)}
+
+
+def gamma_outside(dy, cache):
+    """LayerNorm's backward pass with gamma outside the means."""
+    _, dgamma, dbeta = ops.layer_norm_backward(dy, cache)
+    plain = cache._replace(gamma=np.ones(5))
+    return cache.gamma * ops.layer_norm_backward(dy, plain)[0], dgamma, dbeta
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
+def test_every_op_is_right_at_the_point_that_is_drawn(op):
+    forward = partial(op.forward, **op.settings)
+    report = check_backward(forward, op.backward, **op.shapes)
+    assert report.right and report.keys() == op.shapes.keys()
+    assert "complex step" in report.verdict
+
+
+def test_gamma_outside_the_means_is_wrong_at_the_point_that_is_drawn():
+    report = check_backward(ops.layer_norm, gamma_outside, **LAYER_NORM)
+    assert report.outcome == "wrong in x" and report["x"].norm > 0.1
+    assert report.warnings == []
+
+
+def test_a_newcomers_point_passes_it_with_warnings():
+    report = check_backward(
+        ops.layer_norm, gamma_outside, cotangent=np.ones((1, 3, 5)), **FRESH
+    )
+    assert report.verdict.startswith("right as far as this check shows")
+    assert [text.partition(":")[0] for text in report.warnings] == [
+        "All entries of beta (5,), gamma (5,) are equal",
+        "An axis of x (1, 3, 5) has the size 1",
+        "The gradient of x (1, 3, 5) is 0, or nearly",
+        "The cotangent is constant along the last axis",
+    ]
+
+
+def test_the_cotangent_is_drawn():
+    def zeros(dweights, cache):
+        return np.zeros_like(dweights)
+
+    assert check_backward(ops.softmax, zeros, x=(2, 3, 5)).outcome == "wrong in x"
+    ones = np.ones((2, 3, 5))
+    report = check_backward(ops.softmax, zeros, cotangent=ones, x=(2, 3, 5))
+    assert report.outcome == "cannot tell"
+
+
+def test_the_seed_draws_the_point():
+    one, again, other = (
+        check_backward(ops.layer_norm, gamma_outside, seed=seed, **LAYER_NORM)
+        for seed in (1, 1, 2)
+    )
+    assert one == again and one["x"] != other["x"]
+
+
+def test_equal_sizes_on_the_way_are_warned_of():
+    shapes = {"query": (2, 3, 4, 6), "key": (2, 3, 4, 6), "value": (2, 3, 4, 5)}
+    report = check_backward(
+        ops.attention, ops.attention_backward, keep=causal(4), **shapes
+    )
+    assert report.right
+    assert [text.partition(":")[0] for text in report.warnings] == [
+        "Two sizes are equal in (2, 3, 4, 4)"
+    ]
+
+
+def by_deviation(x):
+    """Divide by ``np.std``, which loses the imaginary part."""
+    return x / np.std(x, axis=-1, keepdims=True), {"x": [x]}
+
+
+def by_deviation_backward(dy, cache):
+    (x,) = cache["x"]
+    centred = x - x.mean(axis=-1, keepdims=True)
+    std = x.std(axis=-1, keepdims=True)
+    return dy / std - centred * (dy * x).mean(axis=-1, keepdims=True) / std**3
+
+
+def test_central_differences_decide_where_the_complex_step_is_lost():
+    report = check_backward(by_deviation, by_deviation_backward, x=(2, 3, 5))
+    assert report.right and "central differences" in report.verdict
+    assert report.warnings[0].startswith("The complex step measures something else")
+    twice = check_backward(
+        by_deviation,
+        lambda dy, cache: 2 * by_deviation_backward(dy, cache),
+        x=(2, 3, 5),
+    )
+    assert twice.outcome == "wrong in x" and np.isclose(twice["x"].norm, 0.5)
+
+
+@pytest.mark.parametrize(
+    "square",
+    [
+        lambda x: (abs(x) ** 2, x),
+        lambda x: (x.astype(float) ** 2, x),
+        lambda x: (np.array([[float(entry) ** 2 for entry in row] for row in x]), x),
+    ],
+)
+def test_a_function_of_real_numbers_alone_has_central_differences(square):
+    report = check_backward(square, lambda dy, x: 2 * dy * x, x=(2, 3))
+    assert report.verdict.startswith("right: ") and "central" in report.verdict
+
+
+def test_a_function_may_write_into_what_it_is_given(rng):
+    def halve(x, keep):
+        x *= 0.5 * keep
+        keep[...] = False
+        return x, None
+
+    x, keep = rng.normal(size=(2, 3)), np.ones((2, 3), bool)
+    before = x.copy()
+    report = check_backward(halve, lambda dy, cache: dy / 2, x=x, keep=keep)
+    assert report.right and np.array_equal(x, before) and keep.all()
+
+
+def test_a_generator_starts_anew_in_every_call():
+    def call(forward, **settings):
+        return check_backward(forward, ops.dropout_backward, x=(2, 3, 4), **settings)
+
+    generator = np.random.default_rng(3)
+    assert call(ops.dropout, rate=0.3, rng=generator).right
+    drawn = call(lambda x: ops.dropout(x, 0.3, generator))
+    assert drawn.verdict.startswith("cannot tell: the loss changes")
+
+
+def test_float32_is_taken_as_float64():
+    x = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]], np.float32)
+    assert check_backward(ops.gelu, ops.gelu_backward, x=x).right
+
+
+def test_an_array_without_a_gradient_is_hidden_in_a_partial(rng):
+    targets, weights = np.array([[0, 4, 2], [2, 2, 1]]), rng.random((2, 3))
+    forward = partial(ops.cross_entropy, weights=weights)
+    backward = ops.cross_entropy_backward
+    assert check_backward(forward, backward, logits=(2, 3, 5), targets=targets).right
+
+
+def identity(x, **settings):
+    return x, None
+
+
+def hand_on(dy, cache):
+    return dy
+
+
+@pytest.mark.parametrize(
+    "forward, backward, arguments, message",
+    [
+        (identity, hand_on, {}, "arguments: expected a shape or an array of floats"),
+        (identity, hand_on, {"x": np.ones(3, int)}, "arguments: expected a shape or"),
+        (lambda x: x, hand_on, {"x": (3,)}, r"forward: .* \(y, cache\), got ndarray"),
+        (lambda x: None, hand_on, {"x": (3,)}, r"forward: .* cache\), got NoneType"),
+        (lambda x: (x, x, x), hand_on, {"x": (3,)}, r"forward: .* cache\), got tuple"),
+        (identity, hand_on, {"x": (3,), "b": (3,)}, "2 gradients, of x, b; got 1"),
+        (identity, lambda dy, _: (dy, dy), {"x": (3,)}, "1 gradients, of x; got 2"),
+        (identity, lambda dy, _: None, {"x": (3,)}, "x: .* NumPy array, got NoneType"),
+        (identity, lambda dy, _: dy[:2], {"x": (3,)}, r"x: .* \(3\), got \(2,\)"),
+        (identity, lambda dy, _: dy * np.nan, {"x": (3,)}, "grads: x: expected finite"),
+        (
+            identity,
+            hand_on,
+            {"x": (3,), "cotangent": np.ones(4)},
+            r"cotangent: expected shape \(3,\), got \(4,\)",
+        ),
+        (
+            lambda x: (x.astype(np.float32), None),
+            hand_on,
+            {"x": (3,)},
+            "y: expected float64 from float64, got float32",
+        ),
+    ],
+)
+def test_what_cannot_be_checked_is_named(forward, backward, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        check_backward(forward, backward, **arguments)

@@ -148,8 +148,9 @@ def is_zero(expression):
 
 
 def arrays_in(cache):
-    """List the arrays of a cache, however deep."""
+    """List the arrays of a cache, however deep, each once."""
     if isinstance(cache, np.ndarray):
         return [cache]
     parts = cache if isinstance(cache, tuple) else ()
-    return [array for part in parts for array in arrays_in(part)]
+    arrays = [array for part in parts for array in arrays_in(part)]
+    return list({id(array): array for array in arrays}.values())

@@ -1,12 +1,17 @@
-"""Two witnesses for a gradient, and the measure by which they agree."""
+"""Two witnesses for a gradient, the measure by which they agree, and the verdict."""
 
+import warnings
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_array
-from transformer_core.foundation.names import check_fit
+from transformer_core.foundation.names import check_fit, summary
+
+FEW_BITS = (np.float16, np.float32, np.complex64)
+TWINS = "Two sizes are equal in {}: a division by the wrong one does not show."
 
 
 def central_difference(
@@ -168,6 +173,43 @@ def gradient_error(
     )
 
 
+class GradientReport(dict[str, GradientError]):
+    """The error of each gradient by its name, with a verdict, which is what it prints first.
+
+    Attributes
+    ----------
+    right : bool
+    verdict : str
+        One sentence, which begins with "right", "wrong" or "cannot tell".
+    warnings : list of str
+        What a check at this point does not show.
+    """
+
+    def __init__(
+        self, errors: dict[str, GradientError], outcome: str, reason: str
+    ) -> None:
+        super().__init__(errors)
+        self.outcome, self.reason = outcome, reason
+        self.warnings: list[str] = []
+
+    @property
+    def right(self) -> bool:
+        return self.outcome == "right"
+
+    @property
+    def verdict(self) -> str:
+        limited = " as far as this check shows" if self.right and self.warnings else ""
+        return f"{self.outcome}{limited}: {self.reason}"
+
+    def __repr__(self) -> str:
+        shown = sorted(self.items(), key=lambda item: item[1].norm, reverse=True)[:12]
+        width = max(len(name) for name, _ in shown)
+        lines = [f"  {name:{width}}  {error.norm:.2g}" for name, error in shown]
+        if len(self) > len(shown):
+            lines.append(f"  {len(self) - len(shown)} more, with smaller errors")
+        return "\n".join([self.verdict, *lines, *self.warnings])
+
+
 def check_gradients(
     loss: Callable,
     arrays: dict[str, np.ndarray],
@@ -175,8 +217,10 @@ def check_gradients(
     witness: Callable = central_difference,
     probes: int | None = None,
     rng: np.random.Generator | None = None,
-) -> dict[str, GradientError]:
+) -> GradientReport:
     """Compare every gradient of a layer or a model with a witness.
+
+    For a function with a backward pass of its own, :func:`check_backward` is shorter.
 
     Parameters
     ----------
@@ -192,31 +236,263 @@ def check_gradients(
 
     Returns
     -------
-    dict of str to GradientError
+    GradientReport
+        A dict of str to GradientError with a verdict. A gradient is right if its error (norm) is
+        below 1e-7 with real arrays, 1e-12 with complex ones; it is wrong if the error is more than
+        a thousand times that. Between the two the check cannot tell, nor can it with fewer than
+        64 bits, with a loss that changes from call to call, or where the rounding of the loss
+        hides the gradient.
+
         The scale below which a gradient counts as zero is 1/1000 of the largest gradient's norm,
         so that a gradient that is zero in theory is not compared with its own rounding.
 
     Raises
     ------
     ValueError
-        If the names or shapes differ, a gradient is not finite, there are probes and no rng, or
-        as the witness does.
+        If the names or shapes differ, there are none, a gradient is not finite, the arrays are
+        real and the witness is :func:`complex_step`, there are probes and no rng, or as the
+        witness does.
     """
     check_fit("grads", grads, arrays)
+    if not arrays:
+        raise ValueError("arrays: expected at least one, got none")
     if probes is not None and rng is None:
         raise ValueError("rng: expected a generator to draw the probes, got None")
     for name, grad in grads.items():
         if not np.isfinite(grad).all():
             raise ValueError(f"grads: {name}: expected finite numbers, got {grad}")
-    scale = 1e-3 * max(float(np.linalg.norm(in_double(g))) for g in grads.values())
-    errors = {}
+        if witness is complex_step and not np.iscomplexobj(arrays[name]):
+            raise ValueError(
+                f"arrays: {name}: expected complex numbers for the complex step, got "
+                f"{arrays[name].dtype}; let the loss read array.astype(complex)"
+            )
+    scale = 1e-3 * max(map(length, grads.values()))
+    errors, sizes, faint = {}, {}, set()
     for name, array in arrays.items():
         at = np.arange(array.size)
         if probes is not None and probes < array.size:
             at = rng.choice(array.size, probes, replace=False)
+        gradient = grads[name].real.flat[at]
         measured = witness(lambda _: loss(), array, at=at)
-        errors[name] = gradient_error(grads[name].real.flat[at], measured, scale)
-    return errors
+        errors[name] = gradient_error(gradient, measured, scale)
+        sizes[name] = max(length(gradient), length(measured), scale) / np.sqrt(len(at))
+        if max(length(grads[name]), length(measured)) <= scale:
+            faint.add(name)
+    report = GradientReport(errors, *judge(loss, arrays, grads, errors, sizes))
+    report.warnings += blind_spots(arrays, faint, probes)
+    return report
+
+
+def check_backward(
+    forward: Callable,
+    backward: Callable,
+    cotangent: np.ndarray | None = None,
+    seed: int = 0,
+    **arguments: Any,
+) -> GradientReport:
+    r"""Compare the backward pass of a function with a witness, at a generic point.
+
+    One line for a function such as :func:`~transformer_core.ops.layer_norm`::
+
+        check_backward(layer_norm, layer_norm_backward, x=(2, 3, 5), gamma=(5,), beta=(5,))
+
+    The loss is :math:`\langle r, y \rangle` with a random cotangent r (eq:check-loss). The witness
+    is the complex step if the function takes complex numbers, and central differences if it does
+    not, or if the two find different errors.
+
+    Parameters
+    ----------
+    forward : callable
+        Takes the arguments by name, and returns (y, cache).
+    backward : callable
+        Takes a cotangent of the shape of y and the cache, and returns the gradients of all
+        arguments that have one, in their order: a tuple, or one array.
+    cotangent : ndarray of the shape of y, optional
+        Default: drawn.
+    seed : int
+        Of everything that is drawn.
+    **arguments
+        A shape, for which an array of standard normal numbers is drawn; or an array of floats.
+        Both have gradients. Anything else is a setting: numbers, whole numbers or booleans in
+        arrays, a generator, which starts anew in every call. Hide an array of floats without a
+        gradient in a ``functools.partial``.
+
+    Returns
+    -------
+    GradientReport
+        As of :func:`check_gradients`.
+
+    Raises
+    ------
+    ValueError
+        If no argument has a gradient, ``forward`` or ``backward`` returns something else than that,
+        y has less than 64 bits, or as :func:`check_gradients` does.
+    """
+    rng = np.random.default_rng(seed)
+    arrays, settings = {}, {}
+    for name, value in arguments.items():
+        if isinstance(value, tuple):
+            arrays[name] = rng.normal(size=value)
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            arrays[name] = value.astype(np.float64)
+        else:
+            settings[name] = value
+    if not arrays:
+        raise ValueError("arguments: expected a shape or an array of floats, got none")
+
+    def run(arrays):
+        """Hand out copies: a function that writes into what it is given spoils no measurement."""
+        returned = forward(**deepcopy(arrays | settings))
+        if not isinstance(returned, tuple) or len(returned) != 2:
+            raise ValueError(
+                f"forward: expected (y, cache), got {type(returned).__name__}"
+            )
+        return returned
+
+    y, cache = run(arrays)
+    dtype = np.asarray(y).dtype
+    if dtype in FEW_BITS:
+        raise ValueError(f"y: expected float64 from float64, got {dtype}")
+    r = np.asarray(rng.normal(size=np.shape(y)) if cotangent is None else cotangent)
+    if r.shape != np.shape(y):
+        raise ValueError(f"cotangent: expected shape {np.shape(y)}, got {r.shape}")
+    grads = by_name(backward(r.copy(), cache), arrays)
+
+    def check(witness, dtype):
+        stepped = {name: array.astype(dtype) for name, array in arrays.items()}
+        return check_gradients(
+            lambda: (r * run(stepped)[0]).sum(), stepped, grads, witness
+        )
+
+    report = check(central_difference, np.float64)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            sharper = check(complex_step, np.complex128)
+    except Exception:  # whatever a function raises that takes real numbers alone
+        sharper = None
+    if sharper is not None:
+        if report.outcome == "cannot tell" or all(
+            abs(sharper[name].norm - report[name].norm) < 1e-4 for name in arrays
+        ):
+            report = sharper
+        else:
+            report.warnings.append(
+                "The complex step measures something else: an operation on the way is not "
+                "analytic."
+            )
+    on_the_way = {
+        array.shape for array in arrays_in((y, cache)) if has_twins(array.shape)
+    }
+    on_the_way -= {array.shape for array in arrays.values()}
+    if on_the_way:
+        report.warnings.append(TWINS.format(" ".join(map(str, sorted(on_the_way)))))
+    if r.ndim and r.shape[-1] > 1 and not np.ptp(r, axis=-1).any():
+        report.warnings.append(
+            "The cotangent is constant along the last axis: softmax and LayerNorm send it to 0."
+        )
+    return report
+
+
+def judge(loss, arrays, grads, errors, sizes):
+    """Decide whether the gradients are right, and give the reason."""
+    for name, array in arrays.items():
+        for dtype in (array.dtype, grads[name].dtype):
+            if dtype in FEW_BITS:
+                return "cannot tell", f"{name} is in {dtype}, and a check needs 64 bits"
+    value = loss()
+    if not np.isfinite(value):
+        return "cannot tell", f"the loss is {value}"
+    if value != loss():
+        return "cannot tell", (
+            "the loss changes from call to call; if it draws dropout, each call needs a "
+            "generator of the same seed"
+        )
+    kind, limit, step = "central differences", 1e-7, 1e-5
+    if any(map(np.iscomplexobj, arrays.values())):
+        kind, limit, step = "complex step", 1e-12, 1.0
+    rounding = 10 * np.finfo(float).eps * max(abs(value), 1) / step
+    wrong, hidden, unclear = [], [], []
+    for name, error in errors.items():
+        blur = rounding / sizes[name] if sizes[name] else np.inf
+        if error.norm > max(1000 * limit, blur):
+            wrong.append(name)
+        elif not blur < 1e-4:
+            hidden.append(name)
+        elif not error.norm < limit:
+            unclear.append(name)
+    worst = max(wrong or unclear or errors, key=lambda name: errors[name].norm)
+    size = f"{errors[worst].norm:.2g} in {worst} ({kind}, limit {limit:.0e})"
+    if wrong:
+        return f"wrong in {summary(wrong)}", f"relative error {size}"
+    if hidden:
+        return "cannot tell", (
+            f"the rounding of a loss of {abs(value):.2g} hides the gradient of "
+            f"{summary(hidden)}"
+        )
+    if unclear:
+        return "cannot tell", (
+            f"a relative error of {size} may be rounding or a mistake"
+        )
+    return "right", f"largest relative error {size}"
+
+
+def blind_spots(arrays, faint, probes):
+    """Say what is special about a point, and what a mistake may do there without being seen."""
+    tests = {
+        "All entries of {} are equal: a factor in the wrong place may cancel out.": (
+            lambda name, a: (a == a.flat[0]).all() and (a.size > 1 or not a.any())
+        ),
+        "An axis of {} has the size 1: a sum over it is not tested.": (
+            lambda name, a: a.ndim > 1 and 1 in a.shape
+        ),
+        TWINS: lambda name, a: has_twins(a.shape),
+        "{} is symmetric: a transpose does not show.": (
+            lambda name, a: (
+                a.ndim > 1 and a.shape[-1] > 1 and np.array_equal(a, a.swapaxes(-1, -2))
+            )
+        ),
+        "The gradient of {} is 0, or nearly: a backward pass that returns 0 passes.": (
+            lambda name, a: name in faint
+        ),
+        f"Of {{}} only {probes} entries were measured.": (
+            lambda name, a: probes is not None and probes < a.size
+        ),
+    }
+    found = {
+        text: [f"{name} {a.shape}" for name, a in arrays.items() if test(name, a)]
+        for text, test in tests.items()
+    }
+    return [text.format(summary(names)) for text, names in found.items() if names]
+
+
+def has_twins(shape):
+    sizes = [size for size in shape if size > 1]
+    return len(set(sizes)) < len(sizes)
+
+
+def arrays_in(cache):
+    """Yield the arrays of a cache, however deep."""
+    if isinstance(cache, np.ndarray):
+        yield cache
+    elif isinstance(cache, dict):
+        yield from arrays_in(tuple(cache.values()))
+    elif isinstance(cache, (tuple, list)):
+        for part in cache:
+            yield from arrays_in(part)
+
+
+def by_name(returned, arrays):
+    """Name what a backward pass returns after the arguments."""
+    gradients = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if len(gradients) != len(arrays):
+        raise ValueError(
+            f"backward: expected {len(arrays)} gradients, of {', '.join(arrays)}; "
+            f"got {len(gradients)}"
+        )
+    grads = dict(zip(arrays, gradients, strict=True))
+    check_fit("backward", grads, arrays)
+    return grads
 
 
 def entry_by_entry(slope, x, at):
@@ -227,6 +503,10 @@ def entry_by_entry(slope, x, at):
 
 def in_double(array):
     return array.astype(np.result_type(array, np.float64))
+
+
+def length(array):
+    return float(np.linalg.norm(in_double(array)))
 
 
 def ratio(a, b):
@@ -243,7 +523,7 @@ def real_scalar(value, rough):
 
 def check_digits(name, value, rough):
     dtype = np.asarray(value).dtype
-    if not rough and dtype in (np.float16, np.float32):
+    if not rough and dtype in FEW_BITS:
         raise ValueError(
             f"{name}: expected float64, got {dtype}, which needs a step h of its own"
         )

@@ -23,10 +23,10 @@ EDITS = {
         "softmax(scores, keep)": "softmax(scores)",
         "    dropped, dropout_cache = dropout(weights, rate, rng)\n": "",
         "dropped @ value": "weights @ value",
-        "weights, dropout_cache)": "weights)",
+        "softmax_cache, dropout_cache)": "softmax_cache)",
     },
     "attention_backward": {
-        "weights, dropout_cache = cache": "weights = cache",
+        "softmax_cache, dropout_cache = cache": "softmax_cache = cache",
         "    dropped = dropout_backward(weights, dropout_cache)\n": "",
         "dropped.swapaxes": "weights.swapaxes",
         "    dweights = dropout_backward(ddropped, dropout_cache)\n": "",

@@ -28,6 +28,7 @@ from transformer_core.layers.multi_head_attention import (
 from transformer_core.ops import attention, merge_heads, split_heads
 from transformer_core.ops.attention import AttentionCache
 from transformer_core.ops.linear import LinearCache
+from transformer_core.ops.softmax import SoftmaxCache
 
 MASKS = {
     "no mask": None,
@@ -70,7 +71,7 @@ def symbolic_heads(monkeypatch, x, source, weights, output_weight):
     merged = merge_heads(attended @ value)
     return (
         merged @ output_weight,
-        AttentionCache(query, key, value, attended),
+        AttentionCache(query, key, value, attended, SoftmaxCache(attended)),
         LinearCache(merged, output_weight),
     )
 

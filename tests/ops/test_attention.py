@@ -45,7 +45,8 @@ def test_gradients_are_exact(symbolic, monkeypatch):
     doutput = symbols("d", 2, 1)
     exponentials = np.exp(query @ key.T / sympy.sqrt(2))
     weights = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    gradients = attention_backward(doutput, AttentionCache(query, key, value, weights))
+    cache = AttentionCache(query, key, value, weights, SoftmaxCache(weights))
+    gradients = attention_backward(doutput, cache)
     loss = (weights @ value * doutput).sum()
     assert_exact(loss, [query, key, value], gradients)
 
@@ -68,7 +69,7 @@ def test_the_steps_before_and_after_the_softmax_are_exact(symbolic, monkeypatch)
     query, key, value = symbols("q", 2, 2), symbols("k", 3, 2), symbols("v", 3, 2)
     weights, doutput = symbols("a", 2, 3), symbols("d", 2, 2)
     dquery, dkey, dvalue = attention_backward(
-        doutput, AttentionCache(query, key, value, weights)
+        doutput, AttentionCache(query, key, value, weights, SoftmaxCache(weights))
     )
     loss = (weights @ value * doutput).sum()
     assert_exact(loss, [value], [dvalue])

@@ -17,6 +17,7 @@ from transformer_core.ops import (
 )
 from transformer_core.ops.attention import AttentionCache
 from transformer_core.ops.dropout import DropoutCache
+from transformer_core.ops.softmax import SoftmaxCache
 
 rates = strategies.floats(0.05, 0.95)
 
@@ -125,7 +126,9 @@ def test_gradients_of_attention_are_exact(symbolic, monkeypatch, dropped):
     mask[dropped] = 0
     exponentials = np.exp(query @ key.T / sympy.sqrt(2))
     weights = exponentials / exponentials.sum(axis=-1, keepdims=True)
-    cache = AttentionCache(query, key, value, weights, DropoutCache(mask, rate))
+    cache = AttentionCache(
+        query, key, value, weights, SoftmaxCache(weights), DropoutCache(mask, rate)
+    )
     loss = ((mask * weights / (1 - rate)) @ value * doutput).sum()
     assert_exact(loss, [query, key, value], attention_backward(doutput, cache))
 

@@ -210,7 +210,7 @@ def test_a_cotangent_of_another_shape_is_named():
     with pytest.raises(ValueError, match=r"drows: .* \(2, 4, 3\), got \(4, 3\)"):
         embedding_backward(np.ones((4, 3)), cache)
     _, cache = tied_readout(np.ones((2, 4, 3)), np.ones((7, 3)), np.ones(7))
-    with pytest.raises(ValueError, match=r"dlogits: .* \(2, 4, 7\), got \(2, 4, 3\)"):
+    with pytest.raises(ValueError, match=r"dy: .* \(2, 4, 7\), got \(2, 4, 3\)"):
         tied_readout_backward(np.ones((2, 4, 3)), cache)
 
 

@@ -31,6 +31,7 @@ class BertInputCache(NamedTuple):
 
 
 class BertCache(NamedTuple):
+    shape: tuple[int, ...]  # of the ids, (B, T)
     input: BertInputCache
     encoder: EncoderCache
     masked: EmbeddingCache | None  # None: every position was read out
@@ -129,7 +130,7 @@ class Bert(Layer):
             )
         logits, readout_cache = self.readout.forward(h, self.tokens.table)
         return logits, BertCache(
-            input_cache, encoder_cache, masked_cache, readout_cache
+            ids.shape, input_cache, encoder_cache, masked_cache, readout_cache
         )
 
     def embed(
@@ -167,7 +168,7 @@ class Bert(Layer):
         del dlogits  # makes room, unless the caller keeps it
         if cache.masked is not None:
             dh = embedding_backward(dh, cache.masked)
-            dh = dh.reshape(*cache.input.tokens.ids.shape, -1)
+            dh = dh.reshape(*cache.shape, -1)
         dx, grads["encoder"] = self.encoder.backward(dh, cache.encoder)
         grads |= self.embed_backward(dx, cache.input)
         if dtable is not None:

@@ -15,6 +15,7 @@ class AttentionCache(NamedTuple):
     key: np.ndarray
     value: np.ndarray
     weights: np.ndarray
+    softmax: SoftmaxCache
     dropout: DropoutCache = DropoutCache(None, 0)
 
 
@@ -66,9 +67,11 @@ def attention(
     check_floats("value", value, *key.shape[:-1], "K_v")
     scores = query @ key.swapaxes(-1, -2)
     scores *= 1 / sqrt(query.shape[-1])
-    weights, _ = softmax(scores, keep)
+    weights, softmax_cache = softmax(scores, keep)
     dropped, dropout_cache = dropout(weights, rate, rng)
-    return dropped @ value, AttentionCache(query, key, value, weights, dropout_cache)
+    return dropped @ value, AttentionCache(
+        query, key, value, weights, softmax_cache, dropout_cache
+    )
 
 
 def attention_backward(
@@ -109,12 +112,12 @@ def attention_backward(
 
     Source: text 003, section 1.6, steps 1 to 3, with equations 10 and 11.
     """
-    query, key, value, weights, dropout_cache = cache
+    query, key, value, weights, softmax_cache, dropout_cache = cache
     check_floats("doutput", doutput, *query.shape[:-1], value.shape[-1])
     dropped = dropout_backward(weights, dropout_cache)  # forward again: the same map
     dvalue = dropped.swapaxes(-1, -2) @ doutput
     ddropped = doutput @ value.swapaxes(-1, -2)
     dweights = dropout_backward(ddropped, dropout_cache)
-    dscores = softmax_backward(dweights, SoftmaxCache(weights))
+    dscores = softmax_backward(dweights, softmax_cache)
     dscores *= 1 / sqrt(query.shape[-1])
     return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue

@@ -132,7 +132,6 @@ def tied_readout_backward(
     ValueError
         If ``dlogits`` has not the shape of ``logits``.
     """
-    check_floats("dlogits", dlogits, *cache.x.shape[:-1], cache.weight.shape[1])
     dh, dweight, dbias = linear_backward(dlogits, cache)
     return dh, dweight.T, dbias
 

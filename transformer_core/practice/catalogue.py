@@ -11,6 +11,7 @@ class Mutant(NamedTuple):
     file: str  # in transformer_core
     edits: dict  # right text, which stands in the file once, to wrong text
     mistake: str
+    forms: tuple[dict, ...] = ()  # other edits, by which people make the same mistake
 
 
 CATALOGUE = [
@@ -1497,6 +1498,34 @@ CATALOGUE = [
         "gradient_check.py",
         {"h = h if rough else 1e-5": "h = h if rough else 1e-9"},
         "a smaller step is taken for a better one, and rounding is measured",
+    ),
+    Mutant(
+        "check-at-ones",
+        AROUND,
+        "gradient_check.py",
+        {"arrays[name] = rng.normal(size=value)": "arrays[name] = np.ones(value)"},
+        "at a point where all entries are 1 a factor may stand outside the means",
+    ),
+    Mutant(
+        "check-sum-of-outputs",
+        AROUND,
+        "gradient_check.py",
+        {"rng.normal(size=np.shape(y)) if": "np.ones(np.shape(y)) if"},
+        "the cotangent 1 is sent to 0 by softmax and LayerNorm, and zeros pass",
+    ),
+    Mutant(
+        "check-verdict-in-single-precision",
+        AROUND,
+        "gradient_check.py",
+        {"            if dtype in FEW_BITS:": "            if False:"},
+        "in float32 rounding is taken for a mistake, or a mistake for rounding",
+    ),
+    Mutant(
+        "check-complex-step-believed",
+        AROUND,
+        "gradient_check.py",
+        {"abs(sharper[name].norm - report[name].norm) < 1e-4": "True"},
+        "the imaginary part is lost on the way, and a right gradient is called wrong",
     ),
 ]
 

@@ -1,0 +1,149 @@
+"""Every exercise: the package's own functions pass, and what is said of it is true."""
+
+import re
+
+import numpy as np
+import pytest
+from texts import ROOT, read
+
+from transformer_core.practice import examine
+from transformer_core.practice.exercise import (
+    LayerExercise,
+    OpExercise,
+    names_of,
+    stub,
+    written_in,
+)
+from transformer_core.practice.exercises import every_exercise, find_exercise
+from transformer_core.practice.runs import TOLERANCE, run_right
+
+EXERCISES = list(every_exercise())
+
+every_one = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+with_gradients = pytest.mark.parametrize(
+    "exercise",
+    [e for e in EXERCISES if isinstance(e, OpExercise | LayerExercise) and e.backward],
+    ids=lambda e: e.name,
+)
+
+
+def test_no_two_have_one_name():
+    assert len({exercise.name for exercise in EXERCISES}) == len(EXERCISES)
+
+
+def test_they_come_in_the_order_of_the_book():
+    chapters = [exercise.chapter for exercise in EXERCISES]
+    assert chapters == sorted(chapters)
+
+
+def test_an_unknown_name_is_an_error():
+    with pytest.raises(ValueError, match="name: expected one of .*, got 'soft_max'"):
+        find_exercise("soft_max")
+
+
+@every_one
+def test_the_package_passes(exercise):
+    functions = [exercise.forward, exercise.backward][: 2 if exercise.backward else 1]
+    report = examine(exercise.name, *functions)
+    assert report.right, str(report)
+    assert report.mistakes == ()
+
+
+@with_gradients
+def test_either_function_may_be_left_out(exercise):
+    assert examine(exercise.name, forward=exercise.forward).right
+    assert examine(exercise.name, backward=exercise.backward).right
+
+
+@every_one
+def test_what_is_not_written_is_told_and_nothing_fails(exercise):
+    namespace = {"np": np}
+    exec(stub(exercise), namespace)
+    report = examine(exercise.name, *written_in(exercise, namespace))
+    assert not report.written and not report.right
+    assert "not written yet" in str(report)
+
+
+@every_one
+def test_it_begins_with_generic_points_of_two_sizes(exercise):
+    points = exercise.points()
+    names = [point.name for point in points]
+    assert names[0] == "generic" and len(set(names)) == len(names)
+    if isinstance(exercise, OpExercise | LayerExercise):
+        first, other = points[0], points[names.index("generic, other sizes")]
+        assert first.sizes.keys() == other.sizes.keys()
+        changed = [n for n in first.sizes if first.sizes[n] != other.sizes[n]]
+        assert changed or not first.sizes
+        whole = [size for name, size in first.sizes.items() if size > 1]
+        assert len(set(whole)) == len(whole), (
+            "two sizes are equal: ratios have two names"
+        )
+
+
+@every_one
+def test_the_points_are_the_same_each_time_and_none_comes_to_nothing(exercise):
+    right = run_right(exercise.name)
+    for runs in (right.forward, right.backward):
+        for run in runs:
+            assert not run.failure and run.outputs
+    for one, other in zip(exercise.points(), exercise.points(), strict=True):
+        assert np.array_equal(one.cotangent, other.cotangent, equal_nan=True)
+
+
+@with_gradients
+def test_the_generic_gradients_are_not_zero(exercise):
+    for array in run_right(exercise.name).backward[0].outputs.values():
+        assert np.abs(array).max() > 0
+
+
+@every_one
+def test_terms_add_up_to_the_output(exercise):
+    right = run_right(exercise.name)
+    for name, terms in exercise.terms.items():
+        for i, point in enumerate(exercise.points()):
+            if point.name.startswith("generic"):
+                runs = (
+                    right.backward[i]
+                    if name in right.backward[i].outputs
+                    else right.forward[i]
+                )
+                total = sum(terms(point).values())
+                assert np.allclose(total, runs.outputs[name], rtol=1e-9, atol=1e-12)
+
+
+@every_one
+def test_theorems_hold_for_the_package_and_not_for_any_numbers(exercise):
+    right, points = run_right(exercise.name), exercise.points()
+    outputs = right.forward[0].outputs | (
+        right.backward[0].outputs if right.backward else {}
+    )
+    rng = np.random.default_rng(0)
+    for theorem in exercise.theorems:
+        assert theorem.deviation(points[0], outputs) < TOLERANCE
+        noise = {n: a + rng.normal(size=np.shape(a)) for n, a in outputs.items()}
+        assert theorem.deviation(points[0], noise) > 1e-3
+
+
+@every_one
+def test_there_are_three_hints_and_none_is_the_solution(exercise):
+    assert len(exercise.hints) == len(set(exercise.hints)) == 3
+    for hint in exercise.hints:
+        assert 20 < len(hint) < 400
+        assert "@" not in hint and "np." not in hint and "return" not in hint
+
+
+@every_one
+def test_the_chapter_has_the_exercise_its_equations_and_a_starter(exercise):
+    page = read(ROOT / "book" / f"{exercise.chapter}.md")
+    notebook = read(ROOT / "notebooks" / f"{exercise.chapter}.ipynb")
+    book = "\n".join(map(read, ROOT.glob("book/*.md")))
+    for function in exercise.functions:
+        for label in re.findall(r"eq:[\w-]+", function.equation):
+            assert f"({label})" in book or f":label: {label}" in book, label
+    assert f"practice hint {exercise.name}" in re.sub(r"FOLDER ", "", page)
+    assert f'examine(\\"{exercise.name}\\"' in notebook
+
+
+@every_one
+def test_the_signature_is_that_of_the_function(exercise):
+    assert len(exercise.functions) == len(names_of(exercise))

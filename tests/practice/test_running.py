@@ -1,0 +1,61 @@
+"""A reader's function may do anything, and the examiner goes on."""
+
+import numpy as np
+import pytest
+
+from transformer_core.practice.running import Failed, NotWritten, call
+
+
+def endless():
+    while True:
+        pass
+
+
+def divides_by_zero():
+    nothing = 0
+    return 1 / nothing
+
+
+def stub():
+    raise NotImplementedError
+
+
+def empty(): ...
+
+
+def test_a_value_comes_back():
+    assert call(np.add, 2, 3) == 5
+
+
+@pytest.mark.parametrize("function", [stub, empty])
+def test_what_is_not_written_is_no_error(function):
+    with pytest.raises(NotWritten):
+        call(function)
+
+
+def test_a_loop_without_an_end_is_ended():
+    with pytest.raises(Failed, match="did not return within 0.2 s"):
+        call(endless, seconds=0.2)
+
+
+def test_the_line_that_raises_is_named():
+    message = (
+        r"raises ZeroDivisionError: division by zero\n    line \d+: return 1 / nothing"
+    )
+    with pytest.raises(Failed, match=message):
+        call(divides_by_zero)
+
+
+def test_the_readers_line_is_named_where_a_library_raises():
+    def own(x):
+        return np.linalg.inv(x)
+
+    with pytest.raises(
+        Failed, match=r"raises LinAlgError.*\n    line \d+: return np.linalg.inv"
+    ):
+        call(own, np.zeros((2, 2)))
+
+
+def test_an_exit_ends_nothing():
+    with pytest.raises(Failed, match="raises SystemExit: 3"):
+        call(exit, 3)

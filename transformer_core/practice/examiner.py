@@ -1,0 +1,440 @@
+"""The examiner: it runs a reader's functions, and says which known mistake is in them."""
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+
+from transformer_core.gradient_check import central_difference, gradient_error
+from transformer_core.practice.exercise import (
+    Exercise,
+    Misfit,
+    names_of,
+    pair,
+)
+from transformer_core.practice.exercises import find_exercise
+from transformer_core.practice.explain import Stage, explain, listed
+from transformer_core.practice.report import Report
+from transformer_core.practice.running import Failed, NotWritten, call
+from transformer_core.practice.runs import TOLERANCE, run_own, run_right
+
+PROBES = 12  # entries of each array of a layer that central differences measure
+WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
+
+
+def examine(
+    name: str, forward: Callable | None = None, backward: Callable | None = None
+) -> Report:
+    """Examine a reader's functions.
+
+    The forward pass is compared with the package's, each output of the backward pass on its own
+    with the derivative of the reader's own forward pass, at generic and at special points. What
+    is wrong is explained: by a mistake of the catalogue, by two of them, or without it.
+
+    Parameters
+    ----------
+    name : str
+        Of the exercise: that of a function in ``ops``, a layer's class, an optimiser, or one of a
+        chapter's own.
+    forward, backward : callable, optional
+        Either may be left out. ``backward`` alone is handed the package's own cache; beside a
+        ``forward``, whatever that returned as its second value. A layer's are methods, with the
+        layer as their first argument; an optimiser's ``update`` is given as ``forward``.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError
+        If there is no exercise of this name, or no function.
+    """
+    exercise = find_exercise(name)
+    check_functions(exercise, forward, backward)
+    called = names_in(exercise)
+    points = exercise.points()
+    for function, title in zip((forward, backward), called, strict=False):
+        problem = function and misfit_of_signature(exercise, title, function, points[0])
+        if problem:
+            return Report(name, False, True, f"{title}: {problem}")
+    try:
+        own = run_own(exercise, points, forward, backward)
+    except NotWritten:
+        return not_written(exercise, points, forward, backward)
+    right = run_right(name)
+    stages = []
+    if forward:
+        stages.append(stage_of("forward", own.forward, right.forward))
+    fits = not (forward and stages[0].wrong)
+    if backward and fits:
+        stages.append(stage_of("backward", own.backward, right.backward))
+    return judge(exercise, points, stages, forward, backward, own)
+
+
+def check_functions(exercise, forward, backward):
+    if forward is None and backward is None:
+        raise ValueError(f"{exercise.name}: expected a function to examine, got none")
+    for title, function in (("forward", forward), ("backward", backward)):
+        if function is not None and not callable(function):
+            raise ValueError(
+                f"{title}: expected a function, got {type(function).__name__}"
+            )
+    if backward and not exercise.backward:
+        raise ValueError(f"backward: expected none, {exercise.name} is one function")
+
+
+def names_in(exercise: Exercise) -> list[str]:
+    """Return what reports call the functions: ``linear_backward``, ``Residual.backward``."""
+    names = names_of(exercise)
+    return (
+        names if names[0] == exercise.name else [f"{exercise.name}.{n}" for n in names]
+    )
+
+
+def misfit_of_signature(exercise, title, function, point):
+    """Say what is wrong with the arguments that a function takes; nothing if they fit."""
+    about = exercise.functions[names_in(exercise).index(title)]
+    expected = about.signature
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of what is written in C
+        return None
+    number = len(signature_of(expected).parameters)
+    if title == names_in(exercise)[0] and not exercise.in_place:
+        number = len(point.arguments)
+    try:
+        signature.bind(*range(number))
+    except TypeError:
+        return f"expected the arguments ({expected}), got {signature}."
+    return None
+
+
+def signature_of(text: str) -> inspect.Signature:
+    """Read a signature as it stands in an exercise."""
+    space: dict = {}
+    exec(f"def function({text}): pass", {"np": np}, space)
+    return inspect.signature(space["function"])
+
+
+def not_written(exercise, points, forward, backward):
+    """Report which of the functions is a stub, and examine the other."""
+    verdicts, open_ = [], []
+    for title, given in zip(
+        names_in(exercise), ({"forward": forward}, {"backward": backward}), strict=False
+    ):
+        ((part, function),) = given.items()
+        if function is None:
+            continue
+        try:
+            run_own(exercise, points[:1], given.get("forward"), given.get("backward"))
+        except NotWritten:
+            open_.append(f"{title}: not written yet.")
+        else:
+            if part == "forward":
+                report = examine(exercise.name, forward=function)
+                if not report.right:
+                    return report
+                verdicts.append(f"{title}: right.")
+    return Report(exercise.name, False, False, " ".join([*verdicts, *open_]))
+
+
+def stage_of(name, own, right):
+    """Compare a pass with the right one."""
+    wrong = {}
+    for run, expected in zip(own, right, strict=True):
+        if run.failure:
+            wrong[""] = True
+            continue
+        for output in run.outputs.keys() | expected.outputs.keys():
+            if not agrees(
+                run.outputs.get(output), expected.outputs.get(output), right[0], output
+            ):
+                wrong[output] = True
+    order = [*right[0].outputs, *wrong]
+    return Stage(name, own, right, [n for n in dict.fromkeys(order) if n in wrong])
+
+
+def agrees(own, expected, generic, name):
+    return (
+        own is not None
+        and expected is not None
+        and error_of(own, expected, size_of(generic, name)) <= TOLERANCE
+    )
+
+
+def size_of(generic, name):
+    """Return the size below which an output counts as zero: a thousandth of its generic norm."""
+    array = generic.outputs.get(name, np.zeros(1))
+    return 1e-3 * float(np.linalg.norm(array))
+
+
+def error_of(own, expected, scale):
+    """Return the relative error of an output; infinite where the shape is another."""
+    if own is None or expected is None or own.shape != expected.shape:
+        return np.inf
+    if not own.size:
+        return 0.0
+    own, expected = np.atleast_1d(own), np.atleast_1d(expected)
+    same = (own == expected) | (np.isnan(own) & np.isnan(expected))
+    if same.all():
+        return 0.0
+    with np.errstate(all="ignore"):
+        return gradient_error(own.astype(float), expected.astype(float), scale).norm
+
+
+def judge(exercise, points, stages, forward, backward, own):
+    """Put what was found into words."""
+    titles = dict(zip(("forward", "backward"), names_in(exercise), strict=False))
+    verdicts, explanations, mistakes, errors, pictures = [], [], [], {}, {}
+    for stage in stages:
+        title = titles[stage.name]
+        errors |= table_of(points, stage)
+        if not stage.wrong:
+            verdicts.append(f"{title}: right.")
+            continue
+        verdicts.append(f"{title}: {verdict_of(points, stage)}")
+        found = explain(exercise, points, stage)
+        explanations += [explanation.text for explanation in found]
+        mistakes += [name for each in found for name in each.mistakes]
+        if not found and any(name in stage.right[0].outputs for name in stage.wrong):
+            explanations.append(unknown(points, stage))
+        special = right_where(points, stage)
+        if special:
+            explanations.append(special)
+        pictures |= pictures_of(stage)
+    right = not any(stage.wrong for stage in stages)
+    notes = []
+    if forward and backward:
+        witness, fits = measured(exercise, points[0], forward, own)
+        if witness and (right or not fits):
+            notes.append(witness)
+        if not fits and right:
+            right = False
+            verdicts = [
+                f"{titles['backward']}: it is not the derivative of your forward pass."
+            ]
+        if stages[0].wrong:
+            verdicts.append(
+                f"{titles['backward']}: {'fits' if fits else 'does not fit'} your forward pass; "
+                "mend that first."
+            )
+    notes += theorems(exercise, points[0], own)
+    if forward:
+        notes += wider(exercise, points[0], forward, backward)
+    if right:
+        worst = max((e for row in errors.values() for e in row.values()), default=0)
+        notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
+    where = f"-> chapter {exercise.chapter}"
+    more = "" if right else f"\npractice hint FOLDER {exercise.name}    for a hint"
+    return Report(
+        exercise.name,
+        right,
+        True,
+        " ".join(verdicts),
+        tuple(dict.fromkeys(mistakes)),
+        tuple(explanations),
+        errors,
+        tuple(notes),
+        "" if right else where + more,
+        pictures,
+    )
+
+
+def verdict_of(points, stage):
+    """Say which outputs are wrong and which are right, or what fails."""
+    generic = stage.own[0]
+    failures = [
+        (p.name, r.failure) for p, r in zip(points, stage.own, strict=True) if r.failure
+    ]
+    if generic.failure:
+        return f"{generic.failure}"
+    left = [name for name in stage.wrong if name.endswith("as it is left")]
+    if failures and stage.wrong == [""]:
+        name, failure = failures[0]
+        return f'right, but not at the point "{name}": {failure}'
+    wrong = [name for name in stage.wrong if name and name not in left]
+    right = [name for name in stage.right[0].outputs if name not in stage.wrong]
+    text = (
+        f"{listed(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"
+        if wrong
+        else "right"
+    )
+    if wrong and right:
+        text += f", {listed(right)} {'are' if len(right) > 1 else 'is'} right"
+    if left:
+        arrays = listed(name.partition(",")[0] for name in left)
+        text += f"; it changes the caller's {arrays}"
+    return text + "."
+
+
+def right_where(points, stage):
+    """Say at which special points a wrong pass is right."""
+    good = [
+        point.name
+        for point, run, right in zip(points, stage.own, stage.right, strict=True)
+        if not run.failure
+        and all(
+            agrees(run.outputs.get(n), right.outputs.get(n), stage.right[0], n)
+            for n in right.outputs
+        )
+    ]
+    if not good or points[0].name in good:
+        return ""
+    return f"A check would have passed it here: {', '.join(good)}."
+
+
+def unknown(points, stage):
+    """Say that nothing explains it, and what was seen."""
+    text = "It is wrong, and not like any mistake that I know."
+    for point, run, right in zip(points, stage.own, stage.right, strict=True):
+        for name in stage.wrong:
+            own, expected = run.outputs.get(name), right.outputs.get(name)
+            if (
+                own is None
+                or expected is None
+                or own.shape != expected.shape
+                or not own.size
+            ):
+                continue
+            gap = np.abs(np.atleast_1d(own) - np.atleast_1d(expected))
+            if gap.max() > 0:
+                at = np.unravel_index(np.nanargmax(gap), gap.shape)
+                mine, theirs = (np.atleast_1d(a)[at] for a in (own, expected))
+                where = ", ".join(map(str, map(int, at)))
+                return (
+                    f'{text}\nThe largest error at the point "{point.name}" is in {name}[{where}]: '
+                    f"yours {mine:.4g}, expected {theirs:.4g}."
+                )
+    return text
+
+
+def table_of(points, stage):
+    """Give the error of every output at every point, if the pass does not fail everywhere."""
+    if all(run.failure for run in stage.own):
+        return {}
+    names = dict.fromkeys([*stage.right[0].outputs, *(n for n in stage.wrong if n)])
+    return {
+        name: {
+            point.name: np.inf
+            if run.failure
+            else error_of(
+                run.outputs.get(
+                    name, right.outputs.get(name) if name not in stage.wrong else None
+                ),
+                right.outputs.get(name),
+                size_of(stage.right[0], name),
+            )
+            for point, run, right in zip(points, stage.own, stage.right, strict=True)
+            if name in right.outputs or run.failure
+        }
+        for name in names
+        if not name.endswith("as it is left")
+    }
+
+
+def pictures_of(stage):
+    """Give the error of every wrong output, entry by entry, where it is wrong first."""
+    found = {}
+    for run, right in zip(stage.own, stage.right, strict=True):
+        for name in stage.wrong:
+            own, expected = run.outputs.get(name), right.outputs.get(name)
+            if (
+                name in found
+                or own is None
+                or expected is None
+                or own.shape != expected.shape
+            ):
+                continue
+            gap = np.nan_to_num(
+                np.abs(np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
+            )
+            if 1 < gap.size <= 400 and gap.max() > 0:
+                found[name] = gap / gap.max()
+    return found
+
+
+def measured(exercise, point, forward, own):
+    """Compare the backward pass with central differences of the reader's own forward pass."""
+    run = own.backward[0]
+    if run.failure:
+        return "", False
+    try:
+        slopes = call(differentiate, exercise, forward, point, seconds=20.0)
+    except (Failed, Misfit) as error:
+        return f"central differences of your forward pass fail: {error}", True
+    errors = {}
+    scale = 1e-3 * max(float(np.linalg.norm(slope)) for _, slope in slopes.values())
+    for name, (at, slope) in slopes.items():
+        if name in run.outputs and run.outputs[name].size > at.max(initial=0):
+            found = run.outputs[name].astype(float).flat[at]
+            errors[name] = gradient_error(found, slope, scale).norm
+    worst = max(errors.values(), default=np.inf)
+    fits = bool(worst < WITNESS_TOLERANCE) and errors.keys() == slopes.keys()
+    return f"Central differences of your own forward pass: {worst:.0e}.", fits
+
+
+def differentiate(exercise, forward, point):
+    """Measure the derivatives of a forward pass: of each array some entries, and their slopes."""
+    arguments = exercise.arguments(point)
+    rng = np.random.default_rng(0)
+
+    def loss(_):
+        y, _ = pair(forward(*exercise.again(point, arguments)), "y, cache")
+        return float((point.cotangent * y).sum())
+
+    slopes = {}
+    for name, array in exercise.live(point, arguments).items():
+        at = np.arange(array.size)
+        if exercise.of_a_layer and array.size > PROBES:
+            at = rng.choice(array.size, PROBES, replace=False)
+        slopes[name] = at, central_difference(loss, array, at=at)
+    return slopes
+
+
+def wider(exercise, point, forward, backward):
+    """Say which outputs are of 64 bits where all arrays that go in are of 32."""
+    if exercise.in_place or point.cotangent is None:
+        return []
+    try:
+        found, cache = exercise.run_forward(forward, point, call, np.float32)
+        if backward:
+            narrow = point._replace(cotangent=np.float32(point.cotangent))
+            found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
+    except (Failed, Misfit):
+        return []
+    names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]
+    if not names:
+        return []
+    return [
+        f"For float32 inputs, {listed(names)} comes in float64: a training would be slower."
+    ]
+
+
+def theorems(exercise, point, own):
+    """Say which theorems of the exercise hold for the outputs at the generic point."""
+    outputs = {}
+    for runs in (own.forward, own.backward):
+        if runs and not runs[0].failure:
+            outputs |= runs[0].outputs
+    held, broken = 0, []
+    for theorem in exercise.theorems:
+        try:
+            deviation = theorem.deviation(point, outputs)
+        except (
+            KeyError,
+            ValueError,
+            IndexError,
+        ):  # of outputs that are not there, or misshapen
+            continue
+        if deviation < TOLERANCE:
+            held += 1
+        else:
+            broken.append(
+                f"Theorem: {theorem.sentence}. Here it is off by {deviation:.2g}."
+            )
+    if held and not broken:
+        broken = [
+            f"{held} of {held} theorem{'s' * (held > 1)} hold{'s' * (held == 1)}."
+        ]
+    return broken

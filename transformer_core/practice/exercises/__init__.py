@@ -1,0 +1,33 @@
+"""What a reader may write and have examined: one file a chapter."""
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from transformer_core.practice.exercise import Exercise
+
+# In the order of the book. Each file has a list EXERCISES, in the order in which to write them.
+CHAPTERS = (
+    "linear",
+    "softmax",
+    "layer_norm",
+)
+
+
+def every_exercise() -> Iterator[Exercise]:
+    """Yield the exercises in the order of the book."""
+    for chapter in CHAPTERS:
+        yield from import_module(f"{__name__}.{chapter}").EXERCISES
+
+
+def find_exercise(name: str) -> Exercise:
+    """Return the exercise of a name.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    exercises = {exercise.name: exercise for exercise in every_exercise()}
+    if name not in exercises:
+        raise ValueError(f"name: expected one of {', '.join(exercises)}, got {name!r}")
+    return exercises[name]

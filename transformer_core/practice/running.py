@@ -1,0 +1,93 @@
+"""A reader's function is run with a time limit, and with words for what fails."""
+
+import ctypes
+import linecache
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+SECONDS = 5.0
+
+
+class NotWritten(Exception):
+    """The function is a stub as yet."""
+
+
+class Failed(Exception):
+    """The function did not come to an end; the message says why."""
+
+
+class TimeIsUp(BaseException):
+    """Raised in a function that runs for too long."""
+
+
+def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
+    """Call a reader's function, and stop it after some time.
+
+    Parameters
+    ----------
+    function : callable
+    *arguments
+        Given to it as they are.
+    seconds : float
+        How long it may run.
+
+    Returns
+    -------
+    What the function returns.
+
+    Raises
+    ------
+    NotWritten
+        If it raises ``NotImplementedError`` or returns None: an empty body, or ``...``.
+    Failed
+        If it raises anything else, or does not return in time.
+    """
+    result: dict[str, Any] = {}
+
+    def run():
+        try:
+            result["value"] = function(*arguments)
+        except BaseException as error:
+            result["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        stop(thread)
+        raise Failed(
+            f"did not return within {seconds:g} s: is there a loop that never ends?"
+        )
+    error = result.get("error")
+    if isinstance(error, NotImplementedError):
+        raise NotWritten
+    if error is not None:
+        raise Failed(describe(error)) from error
+    if result["value"] is None:
+        raise NotWritten
+    return result["value"]
+
+
+def stop(thread):
+    """Let an exception rise in a thread, at its next line of Python."""
+    identity = ctypes.c_ulong(thread.ident)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(TimeIsUp))
+    thread.join(1.0)
+
+
+def describe(error: BaseException) -> str:
+    """Say what was raised, and at which line of the reader's own code."""
+    text = f"raises {type(error).__name__}: {error}".rstrip(": ")
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != __file__
+    ]
+    if not frames:
+        return text
+    own = frames[0].filename
+    last = [frame for frame in frames if frame.filename == own][-1]
+    line = last.line or linecache.getline(own, last.lineno).strip()
+    return f"{text}\n    line {last.lineno}: {line}"

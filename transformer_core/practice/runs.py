@@ -1,0 +1,236 @@
+"""What functions come to at every point of an exercise, and what mistakes come to there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transformer_core.practice.catalogue import MUTANTS, Mutant
+from transformer_core.practice.exercise import Arrays, Exercise, Misfit, Point
+from transformer_core.practice.exercises import find_exercise
+from transformer_core.practice.planting import planted
+from transformer_core.practice.running import Failed, call
+
+TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
+SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
+
+
+class Run(NamedTuple):
+    """What a pass comes to at a point: its outputs, or why there are none."""
+
+    outputs: Arrays
+    failure: str = ""
+
+
+class Runs(NamedTuple):
+    """What both passes come to, a run for each point."""
+
+    forward: list[Run]
+    backward: list[Run]
+
+
+def run_own(
+    exercise: Exercise,
+    points: list[Point],
+    forward: Callable | None,
+    backward: Callable | None,
+) -> Runs:
+    """Run a reader's functions at every point.
+
+    ``backward`` alone is handed the package's own cache; beside a ``forward``, whatever that
+    returned as its second value.
+
+    Raises
+    ------
+    NotWritten
+        If a function is a stub.
+    """
+    runs = Runs([], [])
+    for point in points:
+        if forward:
+            run, cache = run_forward(exercise, forward, point, call)
+            runs.forward.append(run)
+            if run.failure:
+                cache = None
+        else:
+            run, cache = run_forward(exercise, exercise.forward, point, direct)
+        if backward and not run.failure:
+            runs.backward.append(run_backward(exercise, backward, point, cache, call))
+        elif backward:
+            runs.backward.append(Run({}, "there is no cache: the forward pass fails"))
+    return runs
+
+
+@cache
+def run_right(name: str) -> Runs:
+    """Run the package's own functions at every point of an exercise."""
+    exercise = find_exercise(name)
+    runs = Runs([], [])
+    for point in exercise.points():
+        run, cache = run_forward(exercise, exercise.forward, point, direct)
+        runs.forward.append(run)
+        if exercise.backward:
+            runs.backward.append(
+                run_backward(exercise, exercise.backward, point, cache, direct)
+            )
+    return runs
+
+
+def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> Runs:
+    """Run the package with mistakes in it. Its backward pass is handed the right cache."""
+    runs = Runs([], [])
+    forwards = [run_forward(exercise, exercise.forward, p, direct) for p in points]
+    with ExitStack() as stack:
+        for mistake in joined(mistakes):
+            stack.enter_context(planted(mistake))
+        for point, (_, cache) in zip(points, forwards, strict=True):
+            runs.forward.append(
+                run_forward(exercise, exercise.forward, point, direct)[0]
+            )
+            if exercise.backward:
+                runs.backward.append(
+                    run_backward(exercise, exercise.backward, point, cache, direct)
+                )
+    return runs
+
+
+def joined(mistakes):
+    """Join the mistakes of a file into one: planting the second would take the first away."""
+    files: dict[str, Mutant] = {}
+    for mistake in mistakes:
+        if mistake.file in files:
+            edits = files[mistake.file].edits | mistake.edits
+            files[mistake.file] = mistake._replace(edits=edits)
+        else:
+            files[mistake.file] = mistake
+    return files.values()
+
+
+def mistakes_of(exercise: Exercise) -> Iterator[Mutant]:
+    """Yield the mistakes that may be made in an exercise, each in all its forms."""
+    for mistake in MUTANTS.values():
+        if mistake.file in exercise.files():
+            for edits in (mistake.edits, *mistake.forms):
+                yield mistake._replace(edits=edits)
+
+
+@cache
+def run_catalogue(name: str) -> list[tuple[Mutant, Runs]]:
+    """Run every mistake of an exercise that makes a difference at one of its points."""
+    exercise, right = find_exercise(name), run_right(name)
+    points = exercise.points()
+    found = []
+    for mistake in mistakes_of(exercise):
+        runs = run_mistake(exercise, points, mistake)
+        if not (
+            same(runs.forward, right.forward) and same(runs.backward, right.backward)
+        ):
+            found.append((mistake, runs))
+    return found
+
+
+def run_forward(exercise, function, point, call):
+    watched = Watched(call, exercise, list(point.arguments))
+    try:
+        with np.errstate(all="ignore"):
+            outputs, cache = exercise.run_forward(function, point, watched)
+    except (Failed, Misfit) as failure:
+        return Run({}, str(failure)), None
+    except EXPECTED as error:  # of a mistake that is planted
+        return Run({}, f"raises {type(error).__name__}"), None
+    return Run(outputs | watched.changed), cache
+
+
+def run_backward(exercise, function, point, cache, call):
+    names = ["cotangent", "cache"]
+    watched = Watched(
+        call, exercise, names if not exercise.of_a_layer else ["self", *names]
+    )
+    try:
+        with np.errstate(all="ignore"):
+            outputs = exercise.run_backward(function, point, cache, watched)
+    except (Failed, Misfit) as failure:
+        return Run({}, str(failure))
+    except EXPECTED as error:
+        return Run({}, f"raises {type(error).__name__}")
+    return Run(outputs | watched.changed)
+
+
+EXPECTED = (ArithmeticError, AttributeError, IndexError, TypeError, ValueError)
+
+
+def direct(function, *arguments):
+    return function(*arguments)
+
+
+class Watched:
+    """Calls a function, and notices which of the arrays that it is given it changes."""
+
+    def __init__(self, call: Callable, exercise: Exercise, names: list[str]):
+        self.call, self.names = call, names
+        self.allowed = exercise.in_place
+        self.changed: Arrays = {}
+
+    def __call__(self, function: Callable, *arguments: Any) -> Any:
+        if self.allowed:
+            return self.call(function, *arguments)
+        before = {
+            name: array.copy()
+            for name, array in zip(self.names, arguments, strict=True)
+            if isinstance(array, np.ndarray)
+        }
+        value = self.call(function, *arguments)
+        for name, array in zip(self.names, arguments, strict=True):
+            if name in before and not np.array_equal(
+                array, before[name], equal_nan=array.dtype.kind in "fc"
+            ):
+                self.changed[f"{name}, as it is left"] = array
+        return value
+
+
+def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:
+    """Tell whether passes come to the same at every point, to rounding."""
+    floors = {
+        name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
+        for name, generic in others[0].outputs.items()
+    }
+    return all(
+        alike(run, other, only, floors) for run, other in zip(runs, others, strict=True)
+    )
+
+
+def alike(run, other, only=None, floors=None):
+    """Tell whether a pass comes to the same at one point."""
+    if run.failure or other.failure:
+        return bool(run.failure) == bool(other.failure)
+    names = run.outputs.keys() | other.outputs.keys()
+    return all(
+        name in run.outputs
+        and name in other.outputs
+        and close(run.outputs[name], other.outputs[name], (floors or {}).get(name, 0))
+        for name in (names if only is None else only & names)
+    )
+
+
+def close(a: np.ndarray, b: np.ndarray, floor: float = 0.0) -> bool:
+    """Tell whether two arrays are equal but for rounding; NaN equals NaN.
+
+    ``floor`` is a size below which an array counts as zero.
+    """
+    if a.shape != b.shape:
+        return False
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return False
+    scale = max(largest(a[finite]), largest(b[finite]), floor)
+    return largest(a[finite] - b[finite]) <= TOLERANCE * scale
+
+
+def largest(array):
+    """Return the largest size of an entry: 0 where there is none."""
+    if array is None:
+        return 0.0
+    array = np.asarray(array, float)
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0))
