@@ -15,11 +15,11 @@ import transformer_core
 from transformer_core.practice.cases.curves import curve_svg
 from transformer_core.practice.cases.exhibits import ROOMS, SUSPECTS
 from transformer_core.practice.cases.questions import (
+    OPS,
     QUESTIONS,
     Rows,
     ask,
     differing,
-    names_of_ops,
     price,
 )
 from transformer_core.practice.cases.trainings import TASKS, trained
@@ -293,7 +293,7 @@ class Museum:
                     f"| {question.about} |"
                     for name, question in QUESTIONS.items()
                 ),
-                "\n" + fill(f"NAME is one of {', '.join(names_of_ops())}.", 96),
+                "\n" + fill(f"NAME is one of {', '.join(OPS)}.", 96),
                 "",
             ]
         )

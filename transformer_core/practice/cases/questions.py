@@ -30,10 +30,33 @@ from transformer_core.practice.checks import (
     randomised,
     slope_errors,
 )
-from transformer_core.practice.exercise import Exercise, Point
-from transformer_core.practice.exercises import every_exercise, find_exercise
+from transformer_core.practice.exercise import Exercise
+from transformer_core.practice.exercises import find_exercise
+from transformer_core.practice.runs import run_mistake
 from transformer_core.practice.theorems import THEOREMS, holds
 
+OPS = (  # what may stand behind "op"
+    "linear",
+    "softmax",
+    "cross_entropy",
+    "layer_norm",
+    "LayerNorm",
+    "relu",
+    "FeedForward",
+    "attention",
+    "split_heads",
+    "merge_heads",
+    "MultiHeadSelfAttention",
+    "MultiHeadCrossAttention",
+    "embedding",
+    "Residual",
+    "dropout",
+    "attention_with_dropout",
+    "ResidualWithDropout",
+    "mean_squared_error",
+    "Encoder",
+    "Decoder",
+)
 REFUSED = (ValueError, IndexError, TypeError, FloatingPointError)
 Rows = dict[str, list[str]]  # what is looked at, to this run and the right one
 
@@ -88,19 +111,13 @@ def find(question: str) -> list:
             f"question: expected one of {', '.join(QUESTIONS)}, got {name}"
         )
     if name == "op":
-        names = names_of_ops()
-        if len(of) != 1 or of[0] not in names:
+        if len(of) != 1 or of[0] not in OPS:
             raise ValueError(
-                f"question: expected op and one of {', '.join(names)}, got {question}"
+                f"question: expected op and one of {', '.join(OPS)}, got {question}"
             )
     elif of:
         raise ValueError(f"question: expected {name} alone, got {question}")
     return [QUESTIONS[name], *of]
-
-
-def names_of_ops() -> list[str]:
-    """Return what may stand behind "op" in a question."""
-    return [exercise.name for exercise in every_exercise()]
 
 
 def differing(rows: Rows) -> Rows:
@@ -164,23 +181,25 @@ def where(task):
 
 def op(task, name):
     """Run an op at every point: its outputs, to the points, to arrays."""
-    exercise, seen = find_exercise(name), {}
-    for point in exercise.points():
-        for output, value in outputs_of(exercise, point).items():
-            seen.setdefault(output, {})[point.name] = value
+    seen = {}
+    for point, outputs in outputs_of(find_exercise(name)).items():
+        for output, value in outputs.items():
+            seen.setdefault(output, {})[point] = value
     return seen
 
 
-def outputs_of(exercise: Exercise, point: Point) -> dict[str, np.ndarray]:
-    """Return what the package computes at a point, the gradients with it."""
-    outputs, cache = exercise.run_forward(exercise.forward, point, at_once)
-    if exercise.backward:
-        outputs |= exercise.run_backward(exercise.backward, point, cache, at_once)
-    return outputs
+def outputs_of(exercise: Exercise) -> dict[str, dict[str, Any]]:
+    """Return what the package computes at each point, the gradients with it."""
+    points = exercise.points()
+    forward, backward = run_mistake(exercise, points)  # whatever is planted
+    seen = {point.name: shown(run) for point, run in zip(points, forward, strict=True)}
+    for point, run in zip(points, backward, strict=False):
+        seen[point.name] |= shown(run)
+    return seen
 
 
-def at_once(function, *arguments):
-    return function(*arguments)
+def shown(run):
+    return {"the outputs": run.failure} if run.failure else run.outputs
 
 
 def at_points(seen, right):
@@ -204,12 +223,14 @@ def at_points(seen, right):
 
 def difference(value: Any, right: Any) -> str:
     """Say how far a value is from the right one; "" if it is right."""
+    if value is None or isinstance(value, str):
+        return value or "missing"
     value, right = np.asarray(value), np.asarray(right)
     if value.shape != right.shape:
         return f"of shape {value.shape} and not {right.shape}"
     if not right.size:
         return ""
-    error = gradient_error(value.astype(float), right.astype(float)).norm
+    error = gradient_error(value.astype(float), right.astype(float), 1e-6).norm
     return "" if error < 1e-9 else f"off by {error:.2g}"
 
 
