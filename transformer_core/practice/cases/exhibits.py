@@ -54,7 +54,7 @@ ROOMS = [
         op MultiHeadSelfAttention: attention-keys-path-lost attention-input-without-projections
         op Residual: residual-skip-lost residual-branch-lost residual-skip-twice
         op relu: relu-passes-everything
-        where: encoder-layers-in-forward-order
+        op Encoder: encoder-layers-in-forward-order
         """,
     ),
     room(
@@ -70,7 +70,7 @@ ROOMS = [
         "same",
         """
         op dropout: dropout-mask-forgotten dropout-another-mask dropout-not-rescaled
-        op Residual: residual-dropout-forgotten
+        op ResidualWithDropout: residual-dropout-forgotten
         modes: loop-without-dropout
         """,
     ),
@@ -79,7 +79,8 @@ ROOMS = [
         """
         op embedding: embedding-repeats-lost
         where: encoder-decoder-read-out-term-forgotten encoder-decoder-table-overwritten
-        where: encoder-decoder-scale-forgotten decoder-one-layer-returns
+        where: encoder-decoder-scale-forgotten
+        op Decoder: decoder-one-layer-returns
         op MultiHeadCrossAttention: attention-source-forgotten
         """,
     ),

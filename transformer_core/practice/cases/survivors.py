@@ -1,6 +1,7 @@
 """Test your test: which planted mistakes does a check let live?"""
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -174,11 +175,8 @@ def need(mutant, wrong):
 
 def op_subject(exercise: Exercise) -> Subject:
     suspects = [mutant for mutant in CATALOGUE if mutant.file in exercise.files()]
-
-    def see():
-        return {point.name: outputs_of(exercise, point) for point in exercise.points()}
-
-    return Subject((exercise.forward, exercise.backward), suspects, see)
+    given = exercise.forward, exercise.backward
+    return Subject(given, suspects, partial(outputs_of, exercise))
 
 
 def model_subject(task: str) -> Subject:
