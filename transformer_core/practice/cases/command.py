@@ -80,4 +80,4 @@ def run_survivors(options):
         ) from None
     report = survivors(options.name, check)
     print(report)
-    return 1 if report.rejects is not None or report.survived else 0
+    return 1 if report.problem or report.survived else 0

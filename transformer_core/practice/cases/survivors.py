@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,24 +20,26 @@ from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.planting import planted
 from transformer_core.practice.running import Failed, NotWritten, call, describe
 
+UNWRITTEN = "your check is not written yet"
 MODELS = {"Reconstructor": "same", "EncoderDecoder": "reversal"}  # and their tasks
 
 
 class Survivors(NamedTuple):
     """What a check has found.
 
-    ``rejects`` says what it holds against the right package: None, or it is no test. ``survived``
-    maps each mistake that it lets live to a sentence on what it would need.
+    ``problem`` says why it is no test: it rejects the right package, or is not written yet. Else
+    it is empty, and ``survived`` maps each mistake that the check lets live to a sentence on what
+    it would need.
     """
 
     name: str
-    rejects: str | None
+    problem: str
     killed: tuple[str, ...]
     survived: dict[str, str]
 
     def __str__(self):
-        if self.rejects is not None:
-            return f"{self.name}: no test, it rejects the right one: {self.rejects}"
+        if self.problem:
+            return f"{self.name}: {self.problem}"
         of = len(self.killed) + len(self.survived)
         return "\n".join(
             [
@@ -69,13 +71,13 @@ class Subject(NamedTuple):
 
     given: tuple
     suspects: list[Mutant]
-    see: Callable[
-        [], dict[str, dict[str, Any]]
-    ]  # points to outputs, the generic one first
+    see: Callable[[], dict[str, dict]]  # points to outputs, the generic one first
 
 
 def survivors(name: str, check: Callable, seconds: float = 5.0) -> Survivors:
     """Plant each mistake of an op, a layer or a model, and see whether a check finds it.
+
+    Mistakes that make no difference at any point of the exercise are left out.
 
     Parameters
     ----------
@@ -84,7 +86,8 @@ def survivors(name: str, check: Callable, seconds: float = 5.0) -> Survivors:
     check : callable
         ``check(forward, backward)`` of the package's functions, methods of a layer without their
         ``self``; ``backward`` is None where there is none. Of a model, ``check(build)``, where
-        ``build(dtype)`` is a new model. It fails by returning False or raising anything.
+        ``build(dtype)`` is a new model. It fails by returning False or raising an error. What it
+        uses of the package has the mistake, too.
     seconds : float
         How long one call may take.
 
@@ -102,9 +105,11 @@ def survivors(name: str, check: Callable, seconds: float = 5.0) -> Survivors:
         if name in MODELS
         else op_subject(find_exercise(name))
     )
-    rejects = objection(check, subject.given, seconds)
-    if rejects is not None:
-        return Survivors(name, rejects, (), {})
+    problem = objection(check, subject.given, seconds)
+    if problem:
+        if problem != UNWRITTEN:
+            problem = f"no test, it rejects the right one: {problem}"
+        return Survivors(name, problem, (), {})
     right = seen(subject)
     killed, survived = [], {}
     for mutant in subject.suspects:
@@ -112,27 +117,31 @@ def survivors(name: str, check: Callable, seconds: float = 5.0) -> Survivors:
             wrong = wrong_places(seen(subject), right)
             if not any(wrong.values()):
                 continue
-            found = objection(check, subject.given, seconds) is not None
+            found = objection(check, subject.given, seconds)
         if found:
             killed.append(mutant.name)
         else:
             survived[mutant.name] = need(mutant, wrong)
-    return Survivors(name, None, tuple(killed), survived)
+    return Survivors(name, "", tuple(killed), survived)
 
 
 def objection(check, given, seconds):
-    """What a check holds against what it is given, or None."""
+    """What a check holds against what it is given; nothing if it passes."""
     try:
-        (answer,) = call(lambda: (check(*given),), seconds=seconds)
+        return "" if call(passes, check, given, seconds=seconds) else "it returns False"
     except NotWritten:
-        return "it is not written yet"
+        return UNWRITTEN
     except Failed as error:
         raised = error.__cause__
         if raised is None:  # it took too long
             return f"it {error}"
         frames = raised.__traceback__.tb_next.tb_next  # from the check's own on
         return f"it {describe(raised.with_traceback(frames))}"
-    return None if answer is None or answer else f"it returns {answer}"
+
+
+def passes(check, given):
+    answer = check(*given)
+    return answer is None or bool(answer)
 
 
 def seen(subject):
@@ -147,30 +156,33 @@ def wrong_places(found, right):
     """Return, for each point, the outputs that are wrong there, by how much."""
     if found.keys() != right.keys():
         return found
-    return {
-        point: {
+    wrong = {}
+    for point, outputs in found.items():
+        failures = {name: v for name, v in outputs.items() if isinstance(v, str)}
+        wrong[point] = failures or {
             name: how
             for name, value in right[point].items()
-            if (how := difference(outputs.get(name), value))
+            if (how := difference(outputs[name], value))
         }
-        for point, outputs in found.items()
-    }
+    return wrong
 
 
 def need(mutant, wrong):
     """Say in a sentence what a check would need to find a mistake."""
+    generic, *_ = wrong
     at, outputs = next((point, names) for point, names in wrong.items() if names)
     blind = [point for point, names in wrong.items() if not names]
-    worst = ", ".join(f"{name} {how}" for name, how in list(outputs.items())[:2])
     if mutant.place == FORWARD:
-        advice = "A forward pass needs numbers that do not come from it, or a theorem"
+        advice = "Its gradients may fit it: compare y with numbers that it has not made"
+    elif generic in blind:
+        advice = "No random point shows it: look for the special one"
     elif blind:
         advice = f"It is right at: {', '.join(blind)}. Check away from there"
     else:
-        advice = f"It is wrong wherever it is looked at: compare {next(iter(outputs))}"
-    return (
-        f"{mutant.mistake[0].upper()}{mutant.mistake[1:]}. {advice} (at {at}: {worst})."
-    )
+        advice = "It is wrong at every point: compare every output"
+    worst = ", ".join(f"{name} {how}" for name, how in list(outputs.items())[:2])
+    mistake = mutant.mistake[0].upper() + mutant.mistake[1:]
+    return f"{mistake}. {advice} (at {at}: {worst})."
 
 
 def op_subject(exercise: Exercise) -> Subject:
