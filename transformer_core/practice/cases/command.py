@@ -74,7 +74,9 @@ def run_museum(options):
 def run_survivors(options):
     try:
         check = run_path(options.file)["check"]
-    except (KeyError, SyntaxError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # whatever a reader's file may do
         raise ValueError(
             f"{options.file}: expected a function check, got {error!r}"
         ) from None

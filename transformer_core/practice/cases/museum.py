@@ -61,6 +61,7 @@ class Museum:
         say: Callable[[str], object] = lambda line: None,
     ):
         self.folder, self.say = Path(folder), say
+        self.plan: dict = {}
         self.right: dict[str, np.ndarray] = {}  # losses of the right models, by task
         path = self.folder / "museum.json"
         if not path.exists():
@@ -73,7 +74,8 @@ class Museum:
             self.write(path, to_json("museum", self.plan))
         else:
             plan = read_json(path, path.read_bytes())
-            self.draw(plan["seed"])
+            if isinstance(plan, dict) and isinstance(plan.get("seed"), int):
+                self.draw(plan["seed"])
             if plan != self.plan:
                 raise ValueError(
                     f"{folder}: expected a museum made by this version, got another"
