@@ -105,7 +105,7 @@ def ask(question: str, task: str, plant: Callable) -> Rows:
 
 def find(question: str) -> list:
     """Return a question, and after it what it is asked of."""
-    name, *of = question.split()
+    name, *of = question.split() or [""]
     if name not in QUESTIONS:
         raise ValueError(
             f"question: expected one of {', '.join(QUESTIONS)}, got {name}"
