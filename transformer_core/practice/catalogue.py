@@ -22,6 +22,7 @@ CATALOGUE = [
         "ops/linear.py",
         {"dy_rows @ weight.T": "dy_rows @ weight.reshape(weight.T.shape)"},
         "W stands where its transpose belongs; a square matrix has the right shape",
+        forms=({"dy_rows @ weight.T": "dy_rows @ weight"},),
     ),
     Mutant(
         "linear-batch-and-time-scrambled",
@@ -33,6 +34,14 @@ CATALOGUE = [
             )
         },
         "x is transposed first and flattened then, which mixes sequences and features",
+        forms=(
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.T.reshape(x.shape[-1], -1) @ dy_rows"
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(x.shape[-1], -1) @ dy_rows"
+            },
+        ),
     ),
     Mutant(
         "linear-last-sequence-alone",
@@ -50,6 +59,28 @@ CATALOGUE = [
             ),
         },
         "the batch axis is ignored: = where += was meant, in a loop over the sequences",
+        forms=(
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, *x.shape[-2:])[0].T @ dy.reshape(-1, "
+                    "*dy.shape[-2:])[0]"
+                )
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, *x.shape[-2:])[-1].T @ dy.reshape(-1, "
+                    "*dy.shape[-2:])[-1]"
+                ),
+                "dy_rows.sum(axis=0)": "dy.reshape(-1, *dy.shape[-2:])[-1].sum(axis=0)",
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]",
+                "dy_rows.sum(axis=0)": "dy_rows[-1]",
+            },
+        ),
     ),
     Mutant(
         "linear-mean-taken-twice",
@@ -61,6 +92,22 @@ CATALOGUE = [
             )
         },
         "the weight gradient is divided by B, which the loss has done already",
+        forms=(
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)",
+                "dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)",
+            },
+            {
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)",
+                "dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)",
+            },
+        ),
     ),
     Mutant(
         "linear-bias-averaged",
@@ -68,6 +115,7 @@ CATALOGUE = [
         "ops/linear.py",
         {"dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)"},
         "the bias collects the mean of the cotangents where their sum belongs",
+        forms=({"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)"},),
     ),
     Mutant(
         "linear-bias-for-each-position",
@@ -75,6 +123,7 @@ CATALOGUE = [
         "ops/linear.py",
         {"dy_rows.sum(axis=0)": "dy.sum(axis=0)"},
         "the sum runs over the batch alone, and the gradient has the shape (T, D)",
+        forms=({"dy_rows.sum(axis=0)": "dy.reshape(-1, *dy.shape[-2:]).sum(axis=0)"},),
     ),
     # Softmax
     Mutant(
@@ -83,6 +132,7 @@ CATALOGUE = [
         "ops/softmax.py",
         {"dx = dweights - coupling": "dx = dweights.copy()"},
         "each weight is taken to depend on its own score alone",
+        forms=({"dx = dweights - coupling": "dx = dweights * (1 - weights)"},),
     ),
     Mutant(
         "softmax-row-sum",
@@ -94,6 +144,11 @@ CATALOGUE = [
             )
         },
         "the sum of the cotangents stands where their product with the weights belongs",
+        forms=(
+            {
+                "dx = dweights - coupling": "dx = dweights - dweights.sum(axis=-1, keepdims=True)"
+            },
+        ),
     ),
     Mutant(
         "softmax-mask-after",
@@ -106,6 +161,7 @@ CATALOGUE = [
             )
         },
         "the mask multiplies the weights: hidden keys stay in the denominators",
+        forms=({"np.where(keep, x, -np.inf)": "np.where(keep, x, 0.0)"},),
     ),
     Mutant(
         "softmax-mask-inverted",
@@ -127,6 +183,21 @@ CATALOGUE = [
         "ops/softmax.py",
         {"weights = shift(x)": "weights = x.copy()"},
         "large scores overflow",
+        forms=(
+            {
+                "weights = shift(x)": "weights = x.copy()",
+                "        shift(weights, out=weights)\n": "",
+            },
+            {
+                "weights = shift(x)": "weights = x.copy()",
+                "        shift(weights, out=weights)\n": "",
+                "    np.exp(weights, out=weights)\n": (
+                    "    from math import exp\n"
+                    "\n"
+                    "    weights = np.vectorize(exp, otypes=[float])(weights)\n"
+                ),
+            },
+        ),
     ),
     Mutant(
         "softmax-shift-of-the-whole-array",
@@ -145,6 +216,21 @@ CATALOGUE = [
             )
         },
         "the weights sum to 1 along the wrong axis",
+        forms=(
+            {
+                "weights /= total_of(weights)": (
+                    "total = weights.sum(axis=-2, keepdims=True)\n"
+                    "    weights /= total + (total == 0)"
+                )
+            },
+            {
+                "weights /= total_of(weights)": (
+                    "total = weights.sum(axis=-2, keepdims=True)\n"
+                    "    weights /= total + (total == 0)"
+                ),
+                "x.real.max(axis=-1, keepdims=True, initial": "x.real.max(axis=-2, keepdims=True, initial",
+            },
+        ),
     ),
     # LayerNorm
     Mutant(
@@ -188,6 +274,15 @@ CATALOGUE = [
         "ops/layer_norm.py",
         {"dgamma = (dy * x_hat)": "dgamma = (dy * (gamma * x_hat))"},
         "gamma's gradient is made of the scaled output; right as long as gamma is 1",
+        forms=(
+            {
+                "LayerNormCache(x_hat, inv_std, gamma)": (
+                    "LayerNormCache(x_hat, inv_std, (gamma, gamma * x_hat + beta))"
+                ),
+                "x_hat, inv_std, gamma = cache": "x_hat, inv_std, (gamma, y) = cache",
+                "dgamma = (dy * x_hat)": "dgamma = (dy * y)",
+            },
+        ),
     ),
     Mutant(
         "layer-norm-two-axes-assumed",
@@ -235,6 +330,13 @@ CATALOGUE = [
         "ops/gelu.py",
         {"dy * (probability + x * density)": "dy * probability"},
         "the gate is taken for a constant",
+        forms=(
+            {
+                (
+                    "dy * (1 + tanh + SLOPE * (bend + 3 * CUBIC * bend * x * x)) / 2"
+                ): "dy * (1 + tanh) / 2"
+            },
+        ),
     ),
     Mutant(
         "gelu-at-the-output",
@@ -242,6 +344,26 @@ CATALOGUE = [
         "ops/gelu.py",
         {"GeluCache(x, probability)": "GeluCache(x * probability, probability)"},
         "the derivative is taken at the output, which is right for ReLU alone",
+        forms=(
+            {
+                "GeluCache(x, probability)": (
+                    "GeluCache(x * probability, (1 + erf(x * probability / "
+                    "sqrt(2))) / 2)"
+                )
+            },
+            {
+                "    return x * (1 + tanh) / 2, GeluTanhCache(x, tanh)": (
+                    "    y = x * (1 + tanh) / 2\n    return y, GeluTanhCache(y, tanh)"
+                )
+            },
+            {
+                "    return x * (1 + tanh) / 2, GeluTanhCache(x, tanh)": (
+                    "    y = x * (1 + tanh) / 2\n"
+                    "    return y, GeluTanhCache(y, np.tanh(SLOPE * (y + "
+                    "CUBIC * y * y * y)))"
+                )
+            },
+        ),
     ),
     Mutant(
         "gelu-forms-mixed",
@@ -285,6 +407,7 @@ CATALOGUE = [
         "ops/dropout.py",
         {"dx = dy * mask": "dx = dy.copy()"},
         "the backward pass divides by 1 - p and drops nothing",
+        forms=({"dx = dy * mask": "dx = dy.copy()", "    dx /= 1 - rate\n": ""},),
     ),
     # Attention
     Mutant(
@@ -293,6 +416,22 @@ CATALOGUE = [
         "ops/attention.py",
         {"    dscores *= 1 / sqrt(query.shape[-1])\n": ""},
         "the forward pass divides by the root of K, the backward pass does not",
+        forms=(
+            {
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": "    scale = 1 / sqrt(query.shape[-1])\n",
+                ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
+                    "return dscores @ key, scale * dscores.swapaxes(-1, -2) "
+                    "@ query, dvalue"
+                ),
+            },
+            {
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": "    scale = 1 / sqrt(query.shape[-1])\n",
+                ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
+                    "return scale * dscores @ key, dscores.swapaxes(-1, -2) "
+                    "@ query, dvalue"
+                ),
+            },
+        ),
     ),
     Mutant(
         "attention-scale-forgotten",
@@ -550,6 +689,15 @@ CATALOGUE = [
         "ops/cross_entropy.py",
         {"weights / weights.sum()": "weights / weights.size"},
         "the sum of the counted positions is divided by the number of all",
+        forms=(
+            {
+                (
+                    "    weights = np.divide(weights, weights.max(), "
+                    "dtype=float)  # so that no sum overflows\n"
+                ): "    weights = np.asarray(weights, float)\n",
+                "weights / weights.sum()": "weights / weights.size",
+            },
+        ),
     ),
     Mutant(
         "cross-entropy-gradient-unmasked",
@@ -559,6 +707,14 @@ CATALOGUE = [
             "scale = dloss * share": "scale = dloss * np.full_like(share, 1 / share.size)"
         },
         "the loss leaves positions out, its gradient does not",
+        forms=(
+            {
+                "dlogits = p * scale[..., np.newaxis]": (
+                    "dlogits = p * np.full_like(scale, dloss / "
+                    "scale.size)[..., np.newaxis]"
+                )
+            },
+        ),
     ),
     Mutant(
         "cross-entropy-gradient-of-the-sum",
@@ -566,6 +722,15 @@ CATALOGUE = [
         "ops/cross_entropy.py",
         {"scale = dloss * share": "scale = dloss * share * share.size"},
         "the gradient lacks the 1/N of the mean",
+        forms=(
+            {
+                (
+                    "    weights = np.divide(weights, weights.max(), "
+                    "dtype=float)  # so that no sum overflows\n"
+                ): "    weights = np.asarray(weights, float)\n",
+                "CrossEntropyCache(p, targets, share, smoothing)": "CrossEntropyCache(p, targets, weights, smoothing)",
+            },
+        ),
     ),
     Mutant(
         "cross-entropy-smoothing-forgotten",
@@ -573,6 +738,23 @@ CATALOGUE = [
         "ops/cross_entropy.py",
         {"at_target = (1 - smoothing) * scale": "at_target = scale"},
         "the gradient at the target is that of the loss without label smoothing",
+        forms=(
+            {
+                "at_target = (1 - smoothing) * scale": "at_target = scale",
+                (
+                    "    if smoothing:\n"
+                    "        dlogits -= (smoothing / p.shape[-1] * "
+                    "scale)[..., np.newaxis]\n"
+                ): "",
+            },
+            {
+                (
+                    "    if smoothing:\n"
+                    "        dlogits -= (smoothing / p.shape[-1] * "
+                    "scale)[..., np.newaxis]\n"
+                ): ""
+            },
+        ),
     ),
     Mutant(
         "cross-entropy-logarithm-of-softmax",
@@ -643,6 +825,14 @@ CATALOGUE = [
         "ops/softmax.py",
         {"weights = shift(x)": "weights = shift(x, out=x)"},
         "the weights are written over the caller's scores",
+        forms=(
+            {
+                "weights = np.where(keep, x, -np.inf)": (
+                    "x[~np.broadcast_to(keep, x.shape)] = -np.inf\n        weights = x"
+                ),
+                "weights = shift(x)": "weights = shift(x, out=x)",
+            },
+        ),
     ),
     Mutant(
         "softmax-cotangent-overwritten",
@@ -1352,6 +1542,11 @@ CATALOGUE = [
         "ops/gelu.py",
         {"CUBIC = 0.044715": "CUBIC = 0.0447"},
         "the constant is rounded as texts print it",
+        forms=(
+            {
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": "tanh = np.tanh(SLOPE * (x + 0.0447 * x * x * x))"
+            },
+        ),
     ),
     Mutant(
         "gelu-slope-inverted",
@@ -1359,6 +1554,11 @@ CATALOGUE = [
         "ops/gelu.py",
         {"SLOPE = sqrt(2 / pi)": "SLOPE = sqrt(pi / 2)"},
         "the slope at 0 is the reciprocal one",
+        forms=(
+            {
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": "tanh = np.tanh(sqrt(pi / 2) * (x + CUBIC * x * x * x))"
+            },
+        ),
     ),
     Mutant(
         "linear-cache-without-bias",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.practice.catalogue import MUTANTS, Mutant
+from transformer_core.practice.catalogue import BACKWARD, MUTANTS, Mutant
 from transformer_core.practice.exercise import Arrays, Exercise, Misfit, Point
 from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.planting import planted
@@ -15,6 +15,7 @@ from transformer_core.practice.running import Failed, call
 
 TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
 SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
+LEFT = ", as it is left"  # after the name of an argument that is changed
 
 
 class Run(NamedTuple):
@@ -79,16 +80,21 @@ def run_right(name: str) -> Runs:
 
 
 def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> Runs:
-    """Run the package with mistakes in it. Its backward pass is handed the right cache."""
+    """Run the package with mistakes in it.
+
+    Its backward pass is handed the right cache, unless the mistakes are all of the backward pass:
+    then their own, in which one may have been made.
+    """
     runs = Runs([], [])
+    own = all(mistake.place == BACKWARD for mistake in mistakes)
     forwards = [run_forward(exercise, exercise.forward, p, direct) for p in points]
     with ExitStack() as stack:
         for mistake in joined(mistakes):
             stack.enter_context(planted(mistake))
-        for point, (_, cache) in zip(points, forwards, strict=True):
-            runs.forward.append(
-                run_forward(exercise, exercise.forward, point, direct)[0]
-            )
+        for point, (_, right) in zip(points, forwards, strict=True):
+            run, cache = run_forward(exercise, exercise.forward, point, direct)
+            runs.forward.append(run)
+            cache = cache if own else right
             if exercise.backward:
                 runs.backward.append(
                     run_backward(exercise, exercise.backward, point, cache, direct)
@@ -186,12 +192,19 @@ class Watched:
             if name in before and not np.array_equal(
                 array, before[name], equal_nan=array.dtype.kind in "fc"
             ):
-                self.changed[f"{name}, as it is left"] = array
+                self.changed[f"{name}{LEFT}"] = array
         return value
 
 
 def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:
-    """Tell whether passes come to the same at every point, to rounding."""
+    """Tell whether passes come to the same at every point, to rounding.
+
+    Of an argument that is changed it does not matter where and into what.
+    """
+    if not others:  # there is no backward pass
+        return True
+    if left(runs, only) != left(others, only):
+        return False
     floors = {
         name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
         for name, generic in others[0].outputs.items()
@@ -199,6 +212,12 @@ def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bo
     return all(
         alike(run, other, only, floors) for run, other in zip(runs, others, strict=True)
     )
+
+
+def left(runs, only=None):
+    """Return the names of the arguments that are changed."""
+    names = {name for run in runs for name in run.outputs if name.endswith(LEFT)}
+    return names if only is None else only & names
 
 
 def alike(run, other, only=None, floors=None):
@@ -211,6 +230,7 @@ def alike(run, other, only=None, floors=None):
         and name in other.outputs
         and close(run.outputs[name], other.outputs[name], (floors or {}).get(name, 0))
         for name in (names if only is None else only & names)
+        if not name.endswith(LEFT)
     )
 
 

@@ -1,0 +1,87 @@
+"""What different readers write: right versions, mistakes planted in them, and mistakes of no name.
+
+A version is a class that holds the functions of one exercise; a mistake is an edit of its source.
+Each file has RIGHT: exercise to versions, PLANTED: (version, name in the catalogue, edits), and
+UNKNOWN: (version, what is wrong, edits). Every dropout draws as the package's does, as exercises say.
+"""
+
+import sys
+from inspect import getsource, isfunction
+from typing import NamedTuple
+
+from practice.versions import (
+    activations,
+    attention,
+    cross_entropy,
+    dropout,
+    embedding,
+    layer_norm,
+    layers,
+    linear,
+    mean_squared_error,
+    optimizers,
+    rearranging,
+    softmax,
+)
+
+FILES = (
+    linear,
+    softmax,
+    cross_entropy,
+    mean_squared_error,
+    layer_norm,
+    activations,
+    attention,
+    embedding,
+    rearranging,
+    dropout,
+    layers,
+    optimizers,
+)
+
+
+class Answer(NamedTuple):
+    """What one reader has written for an exercise."""
+
+    exercise: str
+    version: type
+    label: str  # a name in the catalogue, or what is wrong
+    edits: dict
+
+    def functions(self):
+        """Return the functions as ``examine`` takes them."""
+        source = getsource(self.version)
+        for right, wrong in self.edits.items():
+            if source.count(right) != 1:
+                raise ValueError(
+                    f"{self}: expected this text once, found it {source.count(right)} times: {right}"
+                )
+            source = source.replace(right, wrong)
+        namespace = dict(vars(sys.modules[self.version.__module__]))
+        exec(compile(source, f"<{self}>", "exec"), namespace)
+        written = vars(namespace[self.version.__name__]).values()
+        functions = (value for value in written if isfunction(value))
+        return dict(zip(("forward", "backward"), functions, strict=False))
+
+    def __str__(self):
+        number = f" {sum(self.edits.__repr__().encode()) % 1000}" if self.edits else ""
+        return f"{self.exercise}, {self.version.__name__}, {self.label}{number}"
+
+
+EXERCISE = {
+    version: exercise
+    for file in FILES
+    for exercise, versions in file.RIGHT.items()
+    for version in versions
+}
+RIGHT = [
+    Answer(exercise, version, "right", {}) for version, exercise in EXERCISE.items()
+]
+PLANTED, UNKNOWN = (
+    [
+        Answer(EXERCISE[version], version, label, edits)
+        for file in FILES
+        for version, label, edits in getattr(file, mistakes)
+    ]
+    for mistakes in ("PLANTED", "UNKNOWN")
+)

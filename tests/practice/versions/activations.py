@@ -1,0 +1,292 @@
+"""The activations as different readers write them."""
+
+import math
+
+import numpy as np
+from scipy.special import erf
+from scipy.stats import norm
+
+
+class ReluLoops:
+    """One number after the other."""
+
+    def forward(x):
+        y = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            if x[at] > 0:
+                y[at] = x[at]
+        return y, x.copy()
+
+    def backward(dy, x):
+        dx = np.zeros(dy.shape)
+        for at in np.ndindex(x.shape):
+            if x[at] > 0:
+                dx[at] = dy[at]
+        return dx
+
+
+class ReluMaximum:
+    """The larger of x and 0; the output is all that the backward pass needs."""
+
+    def forward(x):
+        y = np.maximum(0, x)
+        return y, {"y": y}
+
+    def backward(dy, cache):
+        return np.where(cache["y"] > 0, dy, 0)
+
+
+class ReluStep:
+    """A product with the derivative."""
+
+    def forward(x):
+        return np.where(x > 0, x, 0.0), (x,)
+
+    def backward(dy, cache):
+        (x,) = cache
+        return np.heaviside(x, 0) * dy
+
+
+class ReluCopy:
+    """A copy whose negative entries are set to 0."""
+
+    def forward(x):
+        silent = ~(x > 0)
+        y = np.array(x)
+        y[silent] = 0
+        return y, silent
+
+    def backward(dy, silent):
+        dx = np.array(dy)
+        dx[silent] = 0
+        return dx
+
+
+class GeluLoops:
+    """One number after the other, with the error function of Python."""
+
+    def forward(x):
+        y = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            y[at] = x[at] * 0.5 * (1 + math.erf(x[at] / math.sqrt(2)))
+        return y, x
+
+    def backward(dy, x):
+        dx = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            cdf = 0.5 * (1 + math.erf(x[at] / math.sqrt(2)))
+            pdf = math.exp(-0.5 * x[at] ** 2) / math.sqrt(2 * math.pi)
+            dx[at] = dy[at] * (cdf + x[at] * pdf)
+        return dx
+
+
+class GeluNormal:
+    """The normal distribution of SciPy."""
+
+    def forward(x):
+        return x * norm.cdf(x), {"x": x}
+
+    def backward(dy, cache):
+        x = cache["x"]
+        slope = norm.cdf(x) + x * norm.pdf(x)
+        return slope * dy
+
+
+class GeluStored:
+    """The slope is stored in the forward pass."""
+
+    def forward(x):
+        gate = 0.5 + 0.5 * erf(x * 0.5**0.5)
+        slope = gate + x * np.exp(-0.5 * np.square(x)) * (2 * np.pi) ** -0.5
+        return gate * x, slope
+
+    def backward(dy, slope):
+        return np.multiply(dy, slope)
+
+
+class TanhLoops:
+    """One number after the other."""
+
+    def forward(x):
+        y = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            u = math.sqrt(2 / math.pi) * (x[at] + 0.044715 * x[at] ** 3)
+            y[at] = 0.5 * x[at] * (1 + math.tanh(u))
+        return y, x
+
+    def backward(dy, x):
+        dx = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            u = math.sqrt(2 / math.pi) * (x[at] + 0.044715 * x[at] ** 3)
+            t = math.tanh(u)
+            du = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x[at] ** 2)
+            dx[at] = dy[at] * (0.5 * (1 + t) + 0.5 * x[at] * (1 - t**2) * du)
+        return dx
+
+
+class TanhChain:
+    """The chain rule, one step a line."""
+
+    def forward(x):
+        c = np.sqrt(2 / np.pi)
+        inner = c * (x + 0.044715 * x**3)
+        t = np.tanh(inner)
+        return 0.5 * x * (1.0 + t), (x, t, c)
+
+    def backward(dy, cache):
+        x, t, c = cache
+        dt = dy * 0.5 * x
+        dinner = dt * (1 - t * t)
+        dx = dy * 0.5 * (1 + t)
+        dx = dx + dinner * c
+        dx = dx + dinner * c * 0.044715 * 3 * x**2
+        return dx
+
+
+class TanhSigmoid:
+    """The gate as a logistic function of 2u."""
+
+    def forward(x):
+        u = np.sqrt(8 / np.pi) * (x + 0.044715 * x**3)
+        gate = 1 / (1 + np.exp(-np.clip(u, -500, 500)))
+        return x * gate, (x, gate)
+
+    def backward(dy, cache):
+        x, gate = cache
+        slope = np.sqrt(8 / np.pi) * (1 + 0.134145 * x**2)
+        return dy * (gate + x * gate * (1 - gate) * slope)
+
+
+RIGHT = {
+    "relu": [ReluLoops, ReluMaximum, ReluStep, ReluCopy],
+    "gelu": [GeluLoops, GeluNormal, GeluStored],
+    "gelu_tanh": [TanhLoops, TanhChain, TanhSigmoid],
+}
+
+PLANTED = [
+    (
+        ReluLoops,
+        "relu-passes-everything",
+        {
+            (
+                "            if x[at] > 0:\n                dx[at] = dy[at]"
+            ): "            dx[at] = dy[at]"
+        },
+    ),
+    (
+        ReluMaximum,
+        "relu-passes-everything",
+        {'np.where(cache["y"] > 0, dy, 0)': 'dy * np.ones(cache["y"].shape)'},
+    ),
+    (ReluStep, "relu-passes-everything", {"np.heaviside(x, 0) * dy": "dy"}),
+    (
+        ReluLoops,
+        "relu-open-at-zero",
+        {
+            "            if x[at] > 0:\n                dx": "            if x[at] >= 0:\n                dx"
+        },
+    ),
+    (
+        ReluMaximum,
+        "relu-open-at-zero",
+        {'cache["y"] > 0': 'cache["x"] >= 0', '{"y": y}': '{"x": x}'},
+    ),
+    (ReluStep, "relu-open-at-zero", {"np.heaviside(x, 0)": "np.heaviside(x, 1)"}),
+    (ReluCopy, "relu-open-at-zero", {"~(x > 0)": "x < 0"}),
+    (ReluMaximum, "relu-in-place", {"np.maximum(0, x)": "np.maximum(0, x, out=x)"}),
+    (ReluCopy, "relu-in-place", {"y = np.array(x)": "y = x"}),
+    (ReluStep, "relu-of-minus-infinity", {"np.where(x > 0, x, 0.0)": "x * (x > 0)"}),
+    (GeluLoops, "gelu-gate-constant", {"(cdf + x[at] * pdf)": "cdf"}),
+    (
+        GeluNormal,
+        "gelu-gate-constant",
+        {"norm.cdf(x) + x * norm.pdf(x)": "norm.cdf(x)"},
+    ),
+    (
+        GeluStored,
+        "gelu-gate-constant",
+        {
+            "slope = gate + x * np.exp(-0.5 * np.square(x)) * (2 * np.pi) ** -0.5": "slope = gate"
+        },
+    ),
+    (GeluLoops, "gelu-at-the-output", {"return y, x": "return y, y"}),
+    (GeluNormal, "gelu-at-the-output", {'{"x": x}': '{"x": x * norm.cdf(x)}'}),
+    (
+        GeluNormal,
+        "gelu-forms-mixed",
+        {
+            "slope = norm.cdf(x) + x * norm.pdf(x)": (
+                "c = (2 / np.pi) ** 0.5\n"
+                "        t = np.tanh(c * (x + 0.044715 * x**3))\n"
+                "        slope = (1 + t) / 2 + x * (1 - t**2) * c * (1 + "
+                "0.134145 * x**2) / 2"
+            )
+        },
+    ),
+    (
+        GeluStored,
+        "gelu-forms-mixed",
+        {
+            ("slope = gate + x * np.exp(-0.5 * np.square(x)) * (2 * np.pi) ** -0.5"): (
+                "s = 1 / (1 + np.exp(-(8 / np.pi) ** 0.5 * (x + 0.044715 "
+                "* x**3)))\n"
+                "        slope = s + x * s * (1 - s) * (8 / np.pi) ** "
+                "0.5 * (1 + 0.134145 * x**2)"
+            )
+        },
+    ),
+    (TanhLoops, "gelu-tanh-factor-lost", {"1 + 3 * 0.044715": "1 + 0.044715"}),
+    (TanhChain, "gelu-tanh-factor-lost", {"0.044715 * 3 * x": "0.044715 * x"}),
+    (TanhSigmoid, "gelu-tanh-factor-lost", {"0.134145": "0.044715"}),
+    (
+        TanhLoops,
+        "gelu-gate-constant",
+        {"(0.5 * (1 + t) + 0.5 * x[at] * (1 - t**2) * du)": "0.5 * (1 + t)"},
+    ),
+    (
+        TanhSigmoid,
+        "gelu-gate-constant",
+        {"(gate + x * gate * (1 - gate) * slope)": "gate"},
+    ),
+    (TanhChain, "gelu-cubic-rounded", {"(x + 0.044715": "(x + 0.0447"}),
+    (
+        TanhSigmoid,
+        "gelu-cubic-rounded",
+        {"(x + 0.044715": "(x + 0.0447", "0.134145": "0.1341"},
+    ),
+    (TanhChain, "gelu-slope-inverted", {"np.sqrt(2 / np.pi)": "np.sqrt(np.pi / 2)"}),
+    (
+        TanhChain,
+        "gelu-at-the-output",
+        {
+            "return 0.5 * x * (1.0 + t), (x, t, c)": (
+                "y = 0.5 * x * (1.0 + t)\n"
+                "        return y, (y, np.tanh(c * (y + 0.044715 * y**3)), c)"
+            )
+        },
+    ),
+]
+
+UNKNOWN = [
+    (
+        ReluLoops,
+        "the cotangent's absolute value",
+        {"dx[at] = dy[at]": "dx[at] = abs(dy[at])"},
+    ),
+    (ReluMaximum, "a leak of 0.01", {"> 0, dy, 0)": "> 0, dy, 0.01 * dy)"}),
+    (ReluStep, "open below 0", {"np.heaviside(x, 0)": "np.heaviside(-x, 0)"}),
+    (
+        ReluCopy,
+        "clipped at 1",
+        {"y[silent] = 0": "y[silent] = 0\n        y[y > 1] = 1"},
+    ),
+    (GeluLoops, "the density without its factor", {" / math.sqrt(2 * math.pi)": ""}),
+    (GeluNormal, "the density is subtracted", {"cdf(x) + x": "cdf(x) - x"}),
+    (
+        GeluStored,
+        "the error function without the root of 2",
+        {"erf(x * 0.5**0.5)": "erf(x)"},
+    ),
+    (TanhLoops, "the derivative of tanh is 1 - t", {"(1 - t**2)": "(1 - t)"}),
+    (TanhChain, "the linear part is forgotten", {"        dx = dx + dinner * c\n": ""}),
+]

@@ -1,0 +1,203 @@
+"""The look-up and the read-out as different readers write them."""
+
+import numpy as np
+
+
+class LookUpLoops:
+    """One token after the other."""
+
+    def forward(ids, table):
+        rows = np.zeros(ids.shape + table.shape[1:])
+        for at in np.ndindex(ids.shape):
+            rows[at] = table[ids[at]]
+        return rows, (ids, len(table))
+
+    def backward(drows, cache):
+        ids, size = cache
+        dtable = np.zeros((size, drows.shape[-1]))
+        for at in np.ndindex(ids.shape):
+            dtable[ids[at]] += drows[at]
+        return dtable
+
+
+class OneHot:
+    """A product with one-hot rows."""
+
+    def forward(ids, table):
+        hot = np.eye(len(table))[ids.reshape(-1)]
+        return (hot @ table).reshape(*ids.shape, -1), hot
+
+    def backward(drows, hot):
+        return hot.T @ drows.reshape(-1, drows.shape[-1])
+
+
+class AddAt:
+    """Indices, and NumPy's sum over them."""
+
+    def forward(ids, table):
+        return table[ids], {"ids": ids, "shape": table.shape}
+
+    def backward(drows, cache):
+        dtable = np.zeros(cache["shape"], drows.dtype)
+        np.add.at(dtable, cache["ids"], drows)
+        return dtable
+
+
+class Words:
+    """One word of the vocabulary after the other."""
+
+    def forward(ids, table):
+        return np.take(table, ids, axis=0), (ids, table)
+
+    def backward(drows, cache):
+        ids, table = cache
+        return np.array([drows[ids == v].sum(axis=0) for v in range(len(table))])
+
+
+class ReadOutLoops:
+    """One score after the other."""
+
+    def forward(h, table, bias):
+        logits = np.zeros((*h.shape[:-1], len(table)))
+        for at in np.ndindex(h.shape[:-1]):
+            for v, row in enumerate(table):
+                logits[at][v] = sum(row * h[at]) + bias[v]
+        return logits, (h, table)
+
+    def backward(dlogits, cache):
+        h, table = cache
+        dh, dtable = np.zeros(h.shape), np.zeros(table.shape)
+        dbias = np.zeros(len(table))
+        for at in np.ndindex(h.shape[:-1]):
+            for v in range(len(table)):
+                dh[at] += dlogits[at][v] * table[v]
+                dtable[v] += dlogits[at][v] * h[at]
+                dbias[v] += dlogits[at][v]
+        return dh, dtable, dbias
+
+
+class ReadOutMatrix:
+    """Matrices of all positions."""
+
+    def forward(h, table, bias):
+        return h @ table.T + bias, {"h": h, "E": table}
+
+    def backward(dlogits, cache):
+        h, E = cache["h"], cache["E"]
+        flat = dlogits.reshape(-1, len(E))
+        dh = dlogits @ E
+        dE = flat.T @ h.reshape(len(flat), -1)
+        return dh, dE, flat.sum(axis=0)
+
+
+class ReadOutEinsum:
+    """Indices."""
+
+    def forward(h, table, bias):
+        shape = h.shape[:-1]
+        h = h.reshape(-1, h.shape[-1])
+        logits = np.einsum("nd,vd->nv", h, table) + bias
+        return logits.reshape(*shape, -1), (h, table, shape)
+
+    def backward(dlogits, cache):
+        h, table, shape = cache
+        dz = dlogits.reshape(len(h), -1)
+        dh = np.einsum("nv,vd->nd", dz, table).reshape(*shape, -1)
+        return dh, np.einsum("nv,nd->vd", dz, h), np.einsum("nv->v", dz)
+
+
+RIGHT = {
+    "embedding": [LookUpLoops, OneHot, AddAt, Words],
+    "tied_readout": [ReadOutLoops, ReadOutMatrix, ReadOutEinsum],
+}
+
+PLANTED = [
+    (
+        LookUpLoops,
+        "embedding-repeats-lost",
+        {"dtable[ids[at]] += drows": "dtable[ids[at]] = drows"},
+    ),
+    (
+        OneHot,
+        "embedding-repeats-lost",
+        {
+            "return hot.T @": (
+                "last = len(hot) - 1 - hot[::-1].argmax(axis=0)\n"
+                "        hot = np.eye(len(hot))[last].T * hot\n"
+                "        return hot.T @"
+            )
+        },
+    ),
+    (
+        AddAt,
+        "embedding-repeats-lost",
+        {'np.add.at(dtable, cache["ids"], drows)': 'dtable[cache["ids"]] += drows'},
+    ),
+    (
+        AddAt,
+        "embedding-repeats-lost",
+        {'np.add.at(dtable, cache["ids"], drows)': 'dtable[cache["ids"]] = drows'},
+    ),
+    (
+        Words,
+        "embedding-repeats-lost",
+        {
+            "drows[ids == v].sum(axis=0)": "(0 * drows[0, 0] if v not in ids else drows[ids == v][-1])"
+        },
+    ),
+    (
+        ReadOutLoops,
+        "linear-bias-averaged",
+        {
+            "return dh, dtable, dbias": "return dh, dtable, dbias * len(table) / dlogits.size"
+        },
+    ),
+    (ReadOutMatrix, "linear-bias-averaged", {"flat.sum(axis=0)": "flat.mean(axis=0)"}),
+    (
+        ReadOutMatrix,
+        "linear-bias-for-each-position",
+        {"flat.sum(axis=0)": "dlogits.sum(axis=0)"},
+    ),
+    (
+        ReadOutMatrix,
+        "linear-batch-and-time-scrambled",
+        {"h.reshape(len(flat), -1)\n": "h.swapaxes(0, 1).reshape(len(flat), -1)\n"},
+    ),
+    (ReadOutEinsum, "linear-mean-taken-twice", {"dz, h), ": "dz, h) / shape[0], "}),
+    (
+        ReadOutLoops,
+        "linear-last-sequence-alone",
+        {"dtable[v] += dlogits": "dtable[v] = dlogits"},
+    ),
+]
+
+UNKNOWN = [
+    (
+        LookUpLoops,
+        "each row goes to the word before",
+        {"dtable[ids[at]] += ": "dtable[ids[at] - 1] += "},
+    ),
+    (
+        OneHot,
+        "divided by how often a word stands there",
+        {
+            "return hot.T @": "hot = hot / np.maximum(hot.sum(axis=0), 1)\n        return hot.T @"
+        },
+    ),
+    (
+        AddAt,
+        "the root of D is multiplied",
+        {"return dtable": "return dtable * dtable.shape[1] ** 0.5"},
+    ),
+    (
+        ReadOutLoops,
+        "the bias enters the gradient of h",
+        {"* table[v]\n": "* (table[v] + 0.5)\n"},
+    ),
+    (ReadOutMatrix, "the bias is forgotten", {"h @ table.T + bias": "h @ table.T"}),
+    (
+        ReadOutEinsum,
+        "the sign of the table's gradient",
+        {'np.einsum("nv,nd->vd", dz, h)': 'np.einsum("nv,nd->vd", -dz, h)'},
+    ),
+]
