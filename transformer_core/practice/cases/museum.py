@@ -28,7 +28,10 @@ from transformer_core.practice.planting import planted
 from transformer_core.training.run import read_json, to_json, write_atomically
 
 BUDGET, WRONG_NAME = 10, 3
-SHOWN = 12  # rows of an answer; answers.json holds all
+SHOWN, NAMED = (
+    12,
+    8,
+)  # rows of an answer, with and without a difference; the file holds all
 PACKAGE = Path(transformer_core.__file__).parent
 JUDGES = "fresh", "generic", "theorems"
 
@@ -363,13 +366,14 @@ def told(rows: Rows) -> str:
     text = []
     if different:
         width = max(map(len, different))
-        text.append(f"  {'':{width}}  {'the right one':16}  this run")
+        wide = max(13, *(len(right) for _, right in different.values()))
+        text.append(f"  {'':{width}}  {'the right one':{wide}}  this run")
         for name, (seen, right) in list(different.items())[:SHOWN]:
-            text.append(f"  {name:{width}}  {right:16}  {seen}")
+            text.append(f"  {name:{width}}  {right:{wide}}  {seen}")
         if len(different) > SHOWN:
             text.append(f"  and {len(different) - SHOWN} more that differ")
     if same:
-        few = "; ".join(same[:SHOWN]) + ("; ..." if len(same) > SHOWN else "")
+        few = "; ".join(same[:NAMED]) + ("; ..." if len(same) > NAMED else "")
         text.append(f"  as in the right one, {len(same)} of {len(rows)}: {few}")
     return "\n".join(
         fill(line, 96, subsequent_indent="      ", break_on_hyphens=False)

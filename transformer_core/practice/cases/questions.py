@@ -57,6 +57,7 @@ OPS = (  # what may stand behind "op"
     "Encoder",
     "Decoder",
 )
+MOST = 4  # points that an answer names
 REFUSED = (ValueError, IndexError, TypeError, FloatingPointError)
 Rows = dict[str, list[str]]  # what is looked at, to this run and the right one
 
@@ -212,12 +213,18 @@ def at_points(seen, right):
             if (how := difference(seen.get(output, {}).get(point), value))
         }
         blind = [point for point in values if point not in wrong]
-        text = "; ".join(f"{how} at {point}" for point, how in wrong.items())
-        if not blind:
-            text = "at every point, " + text.partition(";")[0]
+        if not wrong:
+            text = "right"
+        elif len(wrong) <= MOST:
+            text = ", ".join(f"{how} at {point}" for point, how in wrong.items())
+        else:
+            point, how = next(iter(wrong.items()))
+            text = f"{how} at {point}, wrong at {len(wrong) - 1} other points"
+        if wrong and len(blind) <= MOST:
+            text += f"; right at {' / '.join(blind) or 'no point'}"
         elif wrong:
-            text += f"; right at {', '.join(blind)}"
-        rows[output] = [text or "right", "right"]
+            text += f"; right at {len(blind)} points"
+        rows[output] = [text, "right"]
     return rows
 
 
@@ -231,6 +238,8 @@ def difference(value: Any, right: Any) -> str:
     if not right.size:
         return ""
     error = gradient_error(value.astype(float), right.astype(float), 1e-6).norm
+    if np.isnan(error):
+        return "not finite"
     return "" if error < 1e-9 else f"off by {error:.2g}"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from html import escape
+from textwrap import fill
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.planting import planted
 from transformer_core.practice.running import Failed, NotWritten, call, describe
 
+INDENTED: dict = dict.fromkeys(("initial_indent", "subsequent_indent"), 12 * " ")
 UNWRITTEN = "your check is not written yet"
 MODELS = {"Reconstructor": "same", "EncoderDecoder": "reversal"}  # and their tasks
 
@@ -46,11 +48,13 @@ class Survivors(NamedTuple):
                 f"{self.name}: your check kills {len(self.killed)} of {of} mistakes",
                 *(f"  killed    {name}" for name in self.killed),
                 *(
-                    f"  survived  {name}\n            {need}"
+                    f"  survived  {name}\n" + fill(need, 92, **INDENTED)
                     for name, need in self.survived.items()
                 ),
             ]
         )
+
+    __repr__ = __str__
 
     def _repr_html_(self):
         first, *_ = str(self).splitlines()
@@ -177,7 +181,7 @@ def need(mutant, wrong):
     elif generic in blind:
         advice = "No random point shows it: look for the special one"
     elif blind:
-        advice = f"It is right at: {', '.join(blind)}. Check away from there"
+        advice = f"It is right at: {' / '.join(blind)}. Check away from there"
     else:
         advice = "It is wrong at every point: compare every output"
     worst = ", ".join(f"{name} {how}" for name, how in list(outputs.items())[:2])
