@@ -158,7 +158,7 @@ def norms(task):
 
 
 def first_gradients(task, rng):
-    return TASKS[task].loss_and_gradients(new_model(task), *batch_of(task, 24), rng=rng)
+    return TASKS[task].loss_and_gradients(new_model(task), *batch_of(task), rng=rng)
 
 
 def moves(task):
@@ -172,7 +172,7 @@ def moves(task):
 def where(task):
     """Go through the arrays in the order in which the backward pass reaches them."""
     model = randomised(new_model(task, np.complex128))
-    batch = batch_of(task, 3)
+    batch = batch_of(task, size=3)
     errors = slope_errors(model, batch, complex_step, **TASKS[task].settings)
     return {
         name: "right" if errors[name] < 1e-9 else f"wrong, error {errors[name]:.2g}"
@@ -410,7 +410,7 @@ def resume(task):
 
 
 def write(task):
-    return TASKS[task].judge(trained(task).model, batch_of(task, 200, number=STEPS))
+    return TASKS[task].judge(trained(task).model, batch_of(task, STEPS, size=200))
 
 
 QUESTIONS = {

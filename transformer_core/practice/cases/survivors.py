@@ -1,6 +1,7 @@
 """Test your test: which planted mistakes does a check let live?"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from textwrap import fill
@@ -26,7 +27,8 @@ UNWRITTEN = "your check is not written yet"
 MODELS = {"Reconstructor": "same", "EncoderDecoder": "reversal"}  # and their tasks
 
 
-class Survivors(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Survivors:
     """What a check has found.
 
     ``problem`` says why it is no test: it rejects the right package, or is not written yet. Else
@@ -210,7 +212,7 @@ def model_subject(task: str) -> Subject:
         model = prepare(build())
         rng = np.random.default_rng(1) if dropout else None
         loss, grads = model.loss_and_gradients(
-            *batch_of(task, sequences), rng=rng, **TASKS[task].settings
+            *batch_of(task, size=sequences), rng=rng, **TASKS[task].settings
         )
         return {"loss": loss} | grads
 

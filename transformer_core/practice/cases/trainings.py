@@ -160,9 +160,9 @@ def new_model(task: str, dtype: Any = np.float32) -> Any:
     return TASKS[task].build(np.random.default_rng(SEED), dtype)
 
 
-def batch_of(task: str, size: int, number: int = 0) -> tuple:
-    """Return a batch of some sequences."""
-    batches = TASKS[task].batches(np.random.default_rng(SEED + 1), size=size)
+def batch_of(task: str, number: int = 0, **size: int) -> tuple:
+    """Return the batch of a step, counted from 0, or another of some ``size``."""
+    batches = TASKS[task].batches(np.random.default_rng(SEED + 1), **size)
     return next(islice(batches, number, None))
 
 
