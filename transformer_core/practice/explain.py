@@ -78,12 +78,16 @@ def explain(
     if known:
         return (known,)
     single, rest = by_catalogue_apart(exercise, stage)
-    found = list(single)
+    alike: dict[str, list[str]] = {}
     for name in rest:
         text = by_itself(exercise, points, stage, name)
         if text:
-            found.append(Explanation(text))
-    return tuple(found)
+            alike.setdefault(text.removeprefix(name), []).append(name)
+    apart = [
+        Explanation(f"{listed(names)}{': each' * (len(names) > 1)}{text}")
+        for text, names in alike.items()
+    ]
+    return (*single, *apart)
 
 
 def passes(runs: Runs, stage: Stage) -> list[Run]:
@@ -131,17 +135,17 @@ def differs(runs, right, name):
 
 
 def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Explanation:
-    what = (
-        f"{listed(outputs)} {'are' if len(outputs) > 1 else 'is'}"
-        if outputs
-        else "It is"
-    )
+    what = "It is that"
+    if outputs:
+        what = f"{listed(outputs)} {'is that' if len(outputs) == 1 else 'are those'}"
     names = tuple(mistake.name for mistake in mistakes)
     if len(mistakes) == 1:
         (mistake,) = mistakes
-        text = f'{what} that of the mistake "{mistake.name}", to rounding:\n{mistake.mistake}.'
+        text = (
+            f'{what} of the mistake "{mistake.name}", to rounding:\n{mistake.mistake}.'
+        )
     else:
-        text = f"{what} that of {len(mistakes)} mistakes that come to the same here:\n"
+        text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
         text += "\n".join(f'"{m.name}": {m.mistake}' for m in mistakes)
     if any(name in MUSEUM for name in names):
         text += "\nChapter 320_museum shows what it does to a training."
@@ -150,6 +154,8 @@ def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Expla
 
 def by_pairs(exercise, points, stage):
     """Find two mistakes that come to it together."""
+    if stage.own[0].failure:
+        return None
     single = {m.name: m for m, _ in run_catalogue(exercise.name)}.values()
     stop = perf_counter() + PAIRS_SECONDS
     for pair in combinations(single, 2):
@@ -190,10 +196,10 @@ def by_itself(exercise, points, stage, name):
     ]
     return (
         by_exchange(name, generic, others)
-        or by_ratio(name, generic)
+        or by_ratio(exercise, name, generic)
         or by_terms(exercise, name, generic)
         or by_permutation(name, generic)
-        or by_support(name, generic)
+        or by_support(exercise, name, generic)
         or by_special_points(name, pairs)
     )
 
@@ -221,7 +227,7 @@ def by_exchange(name, generic, others):
     return None
 
 
-def by_ratio(name, generic):
+def by_ratio(exercise, name, generic):
     """Find a factor that makes the output right, and its name."""
     factors = [factor(own, right) for _, own, right in generic]
     if None in factors:
@@ -233,7 +239,12 @@ def by_ratio(name, generic):
             )
         return None
     if np.allclose(factors, 0, atol=TOLERANCE):
-        return f"{name} is 0 everywhere."
+        zero = f"{name} is 0 everywhere."
+        if exercise.in_place:
+            zero += " Is it changed in place? `m = ...` makes a new array and leaves m as it was."
+        return zero
+    if np.allclose(factors, 1):
+        return None
     if np.allclose(factors, -1):
         return f"{name} has the wrong sign, and is right otherwise."
     names = [
@@ -249,6 +260,10 @@ def by_ratio(name, generic):
         return f"{seen}. At these sizes that is {' or '.join(names)}, and nothing else I know."
     if np.allclose(factors, factors[0]):
         return f"{seen}, at all sizes: a constant factor."
+    if (
+        max(own.size for _, own, _ in generic) == 1
+    ):  # any number is some multiple of another
+        return None
     sizes = "; ".join(
         f"{factor:.4g} at " + ", ".join(f"{n} = {v:g}" for n, v in point.sizes.items())
         for factor, (point, _, _) in zip(factors, generic, strict=True)
@@ -366,7 +381,7 @@ def by_permutation(name, generic):
     return None
 
 
-def by_support(name, generic):
+def by_support(exercise, name, generic):
     """Find an axis along which only some indices are wrong, at every generic point."""
     point, own, right = generic[0]
     wrong = ~(np.abs(own - right) <= TOLERANCE * np.abs(right).max())
@@ -374,6 +389,10 @@ def by_support(name, generic):
         others = tuple(i for i in range(own.ndim) if i != axis)
         hit = np.flatnonzero(wrong.any(axis=others))
         if 0 < len(hit) < own.shape[axis]:
+            if exercise.in_place and axis == 0 and hit[0] > 0:
+                return (
+                    f"{name} is right after the first step, and wrong after the others."
+                )
             letter = [n for n, size in point.sizes.items() if size == own.shape[axis]]
             along = f"axis {axis}" + (f" ({letter[0]})" if len(letter) == 1 else "")
             which = (

@@ -164,7 +164,14 @@ def run_backward(exercise, function, point, cache, call):
     return Run(outputs | watched.changed)
 
 
-EXPECTED = (ArithmeticError, AttributeError, IndexError, TypeError, ValueError)
+EXPECTED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
 
 
 def direct(function, *arguments):
@@ -203,6 +210,10 @@ def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bo
     """
     if not others:  # there is no backward pass
         return True
+    if all(
+        run.failure for run in runs
+    ):  # nothing is known of what it would have come to
+        return False
     if left(runs, only) != left(others, only):
         return False
     floors = {
