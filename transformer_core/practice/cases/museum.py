@@ -5,8 +5,9 @@ import hashlib
 import io
 import secrets
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from pathlib import Path
-from textwrap import fill, indent
+from textwrap import fill
 from types import EllipsisType
 
 import numpy as np
@@ -28,10 +29,7 @@ from transformer_core.practice.planting import planted
 from transformer_core.training.run import read_json, to_json, write_atomically
 
 BUDGET, WRONG_NAME = 10, 3
-SHOWN, NAMED = (
-    12,
-    8,
-)  # rows of an answer, with and without a difference; the file holds all
+SHOWN, NAMED = 12, 8  # rows of an answer that differ and that do not; the file has all
 PACKAGE = Path(transformer_core.__file__).parent
 JUDGES = "fresh", "generic", "theorems"
 
@@ -208,11 +206,13 @@ class Museum:
         if not closed(answers):
             raise ValueError(f"case {case}: expected a case that is closed")
         mistake = MUTANTS[exhibit.name]
-        task = exhibit.task
-        enough = ask(exhibit.key, task, lambda: self.plant(case))
-        seen = {j: differing(ask(j, task, lambda: self.plant(case))) for j in JUDGES}
+
+        def answer(question):
+            return ask(question, exhibit.task, lambda: self.plant(case))
+
         judges = [
-            f"{j} {'an alarm' if rows else 'nothing'}" for j, rows in seen.items()
+            f"{judge} {'an alarm' if differing(answer(judge)) else 'nothing'}"
+            for judge in JUDGES
         ]
         asked = [
             f"{entry['question']} ({entry['price']}): "
@@ -226,12 +226,7 @@ class Museum:
         return "\n".join(
             [
                 f"case {case}: {mistake.name}. {mistake.mistake[0].upper()}{mistake.mistake[1:]}.",
-                *(
-                    f"\n{mistake.file}, line {lines(mistake.file, text)[0]}\n"
-                    f"  right\n{indent(text.strip(), '    ')}\n"
-                    f"  wrong\n{indent(wrong.strip() or '(nothing)', '    ')}"
-                    for text, wrong in mistake.edits.items()
-                ),
+                *planted_lines(mistake),
                 "\nYour trail",
                 *(f"  {line}" for line in asked + named),
                 f"  {left(answers)} of {BUDGET} points left"
@@ -239,7 +234,7 @@ class Museum:
                 else "  not solved",
                 f"\nEnough would have been: {exhibit.key} ({price(exhibit.key)}). "
                 "Of all suspects this one alone gives its answer:",
-                told(enough),
+                told(answer(exhibit.key)),
                 f"\nThe judges: {', '.join(judges)}.",
             ]
         )
@@ -398,6 +393,19 @@ def fits(answer, mistake):
     return file == mistake.file and any(
         int(line) in lines(file, text) for text in mistake.edits
     )
+
+
+def planted_lines(mistake):
+    """Yield the right lines and those that were planted in their place."""
+    right = wrong = (PACKAGE / mistake.file).read_text(encoding="utf-8")
+    for text, other in mistake.edits.items():
+        wrong = wrong.replace(text, other)
+    pair = right.splitlines(), wrong.splitlines()
+    for change, i, i_end, j, j_end in SequenceMatcher(None, *pair).get_opcodes():
+        if change != "equal":
+            yield f"\n{mistake.file}, line {i + 1}"
+            yield from (f"- {line}" for line in pair[0][i:i_end])
+            yield from (f"+ {line}" for line in pair[1][j:j_end])
 
 
 def lines(file, text):
