@@ -307,7 +307,7 @@ def unknown(points, stage):
                 or not own.size
             ):
                 continue
-            gap = np.abs(np.atleast_1d(own) - np.atleast_1d(expected))
+            gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
             if gap.max() > 0:
                 at = np.unravel_index(np.nanargmax(gap), gap.shape)
                 mine, theirs = (np.atleast_1d(a)[at] for a in (own, expected))
@@ -357,7 +357,7 @@ def pictures_of(stage):
             ):
                 continue
             gap = np.nan_to_num(
-                np.abs(np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
+                np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
             )
             if 1 < gap.size <= 400 and gap.max() > 0:
                 found[name] = gap / gap.max()

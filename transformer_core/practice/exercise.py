@@ -319,7 +319,8 @@ def number_or_array(name, value):
     raise Misfit(f"{name}: expected an array of numbers, got {kind(value)}")
 
 
-def kind(value):
+def kind(value: Any) -> str:
+    """Say what a value is, for a message."""
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, np.ndarray):

@@ -141,9 +141,8 @@ EXERCISES = [
         points=power_points,
         hints=(
             "A row times the matrix; then divide by the length. How often?",
-            "The vector that you return has length 1; the start need not have.",
-            "The value is the quadratic form <v A, v> of the vector that you return, with its "
-            "sign.",
+            "The last vector has length 1; the start need not have.",
+            "The value is the quadratic form <v A, v> of the last vector, with its sign.",
         ),
         theorems=(Theorem("the vector has length 1", unit_length),),
     ),

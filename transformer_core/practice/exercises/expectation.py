@@ -8,7 +8,6 @@ from transformer_core.practice.exercise import (
     Exercise,
     Function,
     Point,
-    Theorem,
     normal,
     variants,
 )
@@ -86,10 +85,6 @@ def runs_points():
     ]
 
 
-def not_negative(point, outputs):
-    return max(0.0, -float(outputs["output 2"]))
-
-
 EXERCISES = [
     Exercise(
         name="masked_sum",
@@ -109,7 +104,6 @@ EXERCISES = [
             "A coin has the variance p (1 - p), and each entry is multiplied by its number "
             "divided by 1 - p: what happens to a factor in a variance?",
         ),
-        theorems=(Theorem("a variance is not negative", not_negative),),
     ),
     Exercise(
         name="mean_and_error",
@@ -130,6 +124,5 @@ EXERCISES = [
             "Variances of independent runs add, so that of their mean is one n-th; then take the "
             "root.",
         ),
-        theorems=(Theorem("a standard deviation is not negative", not_negative),),
     ),
 ]
