@@ -98,7 +98,7 @@ def power_points():
 
 
 def unit_length(point, outputs):
-    return abs(np.linalg.norm(outputs["output 2"]) - 1)
+    return abs(np.linalg.norm(outputs["vector"]) - 1)
 
 
 def norm_points():
@@ -138,6 +138,7 @@ EXERCISES = [
                 "eq:eigen-power",
             ),
         ),
+        returns=("value", "vector"),
         points=power_points,
         hints=(
             "A row times the matrix; then divide by the length. How often?",

@@ -97,6 +97,7 @@ EXERCISES = [
                 "eq:expectation-sum",
             ),
         ),
+        returns=("mean", "variance"),
         points=masked_points,
         hints=(
             "Write the sum with a coin for each entry: 1 with probability 1 - p, else 0.",
@@ -116,6 +117,7 @@ EXERCISES = [
                 "eq:expectation-mean",
             ),
         ),
+        returns=("mean", "error"),
         points=runs_points,
         hints=(
             "There are two standard deviations: that of one run, and that of the mean of n.",

@@ -107,7 +107,7 @@ def micro_points():
 def direction(point, outputs):
     """Every array is shortened by the same factor."""
     ratios = [
-        (outputs[f"output 1, {name}"] * grad).sum() / (grad**2).sum()
+        (outputs[f"clipped, {name}"] * grad).sum() / (grad**2).sum()
         for name, grad in point.arguments["grads"].items()
         if grad.any()
     ]
@@ -127,6 +127,7 @@ EXERCISES = [
                 "eq:global-norm",
             ),
         ),
+        returns=("clipped", "norm"),
         points=clipping_points,
         hints=(
             "One norm and one factor for all arrays together: the direction stays.",
@@ -166,6 +167,7 @@ EXERCISES = [
                 "eq:accumulation",
             ),
         ),
+        returns=("loss", "gradients"),
         points=micro_points,
         hints=(
             "Every array of the batch is cut along its first axis. The last piece may be shorter.",
