@@ -3,6 +3,7 @@
 from pathlib import Path
 from textwrap import fill
 
+from transformer_core.practice.cases import command as cases
 from transformer_core.practice.drills import command as drills
 from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.workspace.examined import RIGHT, WRONG, examine_own
@@ -91,6 +92,7 @@ def add_parser(commands, add_models):
             "kept)",
         )
     drills.add_parser(subcommands)
+    cases.add_parser(subcommands)
 
 
 def add(subcommands, name, run, summary, description):
