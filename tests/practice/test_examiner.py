@@ -144,7 +144,7 @@ def test_what_is_not_known_is_said_to_be_unknown():
 
 
 def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
-    def forward(x, gamma, beta, eps):
+    def forward(x, gamma, beta, eps=1e-5):
         y, cache = layer_norm(x, gamma, beta, eps)
         return 3 * y, cache
 
@@ -157,7 +157,7 @@ def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
 
 
 def test_a_forward_mistake_is_named():
-    def forward(x, gamma, beta, eps):
+    def forward(x, gamma, beta, eps=1e-5):
         x_hat = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(
             x.var(axis=-1, keepdims=True, ddof=1) + eps
         )
@@ -168,7 +168,7 @@ def test_a_forward_mistake_is_named():
 
 
 def test_an_array_of_the_caller_that_is_changed_is_named():
-    def forward(x, gamma, beta, eps):
+    def forward(x, gamma, beta, eps=1e-5):
         x -= x.mean(axis=-1, keepdims=True)
         return layer_norm(x, gamma, beta, eps)
 
@@ -258,7 +258,7 @@ def test_the_examiner_changes_nothing_in_the_package():
 
 
 def test_what_is_wider_than_its_inputs_is_noted_and_not_wrong():
-    def wide(x, gamma, beta, eps):
+    def wide(x, gamma, beta, eps=1e-5):
         y, cache = layer_norm(x.astype(float), gamma, beta, eps)
         return y, cache
 
