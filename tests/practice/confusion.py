@@ -16,42 +16,44 @@ from practice.versions import PLANTED, RIGHT, UNKNOWN
 
 from transformer_core.practice import examine
 
+KINDS = {"right": RIGHT, "planted": PLANTED, "unknown": UNKNOWN}
+
 
 class Finding(NamedTuple):
+    """What the examiner says of an answer."""
+
+    group: str
     exercise: str
     version: str
     label: str  # a name in the catalogue, or what is wrong
     right: bool
     mistakes: tuple[str, ...]  # as the examiner names them, best first
+    said: str  # first, after the verdict
     seconds: float
 
 
 def finding(answer):
-    """Examine one answer."""
+    """Examine one answer; the first of an exercise waits for all its mistakes to be run once."""
     functions = answer.functions()
     start = perf_counter()
     report = examine(answer.exercise, **functions)
+    seconds = perf_counter() - start
+    said = (*report.explanations, report.verdict)[0].partition("\n")[0]
     return Finding(
+        answer.group,
         answer.exercise,
         answer.version.__name__,
         answer.label,
         report.right,
         report.mistakes,
-        round(perf_counter() - start, 2),
+        said,
+        round(seconds, 3),
     )
 
 
-def findings():
-    """Examine every answer; the first of an exercise also runs all its mistakes once."""
-    return {
-        kind: [finding(answer) for answer in answers]
-        for kind, answers in {
-            "right": RIGHT,
-            "planted": PLANTED,
-            "unknown": UNKNOWN,
-        }.items()
-    }
-
-
 if __name__ == "__main__":
-    print(json.dumps(findings()))
+    found = {
+        kind: [finding(answer)._asdict() for answer in answers]
+        for kind, answers in KINDS.items()
+    }
+    print(json.dumps(found))

@@ -61,7 +61,9 @@ CATALOGUE = [
         "the batch axis is ignored: = where += was meant, in a loop over the sequences",
         forms=(
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+                )
             },
             {
                 "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
@@ -77,7 +79,9 @@ CATALOGUE = [
                 "dy_rows.sum(axis=0)": "dy.reshape(-1, *dy.shape[-2:])[-1].sum(axis=0)",
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]",
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+                ),
                 "dy_rows.sum(axis=0)": "dy_rows[-1]",
             },
         ),
@@ -94,17 +98,25 @@ CATALOGUE = [
         "the weight gradient is divided by B, which the loss has done already",
         forms=(
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+                )
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+                )
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)",
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+                ),
                 "dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)",
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)",
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+                ),
                 "dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)",
             },
         ),
@@ -228,7 +240,9 @@ CATALOGUE = [
                     "total = weights.sum(axis=-2, keepdims=True)\n"
                     "    weights /= total + (total == 0)"
                 ),
-                "x.real.max(axis=-1, keepdims=True, initial": "x.real.max(axis=-2, keepdims=True, initial",
+                "x.real.max(axis=-1, keepdims=True, initial": (
+                    "x.real.max(axis=-2, keepdims=True, initial"
+                ),
             },
         ),
     ),
@@ -418,14 +432,18 @@ CATALOGUE = [
         "the forward pass divides by the root of K, the backward pass does not",
         forms=(
             {
-                "    dscores *= 1 / sqrt(query.shape[-1])\n": "    scale = 1 / sqrt(query.shape[-1])\n",
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": (
+                    "    scale = 1 / sqrt(query.shape[-1])\n"
+                ),
                 ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
                     "return dscores @ key, scale * dscores.swapaxes(-1, -2) "
                     "@ query, dvalue"
                 ),
             },
             {
-                "    dscores *= 1 / sqrt(query.shape[-1])\n": "    scale = 1 / sqrt(query.shape[-1])\n",
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": (
+                    "    scale = 1 / sqrt(query.shape[-1])\n"
+                ),
                 ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
                     "return scale * dscores @ key, dscores.swapaxes(-1, -2) "
                     "@ query, dvalue"
@@ -728,7 +746,9 @@ CATALOGUE = [
                     "    weights = np.divide(weights, weights.max(), "
                     "dtype=float)  # so that no sum overflows\n"
                 ): "    weights = np.asarray(weights, float)\n",
-                "CrossEntropyCache(p, targets, share, smoothing)": "CrossEntropyCache(p, targets, weights, smoothing)",
+                "CrossEntropyCache(p, targets, share, smoothing)": (
+                    "CrossEntropyCache(p, targets, weights, smoothing)"
+                ),
             },
         ),
     ),
@@ -1544,7 +1564,9 @@ CATALOGUE = [
         "the constant is rounded as texts print it",
         forms=(
             {
-                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": "tanh = np.tanh(SLOPE * (x + 0.0447 * x * x * x))"
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": (
+                    "tanh = np.tanh(SLOPE * (x + 0.0447 * x * x * x))"
+                )
             },
         ),
     ),
@@ -1556,7 +1578,9 @@ CATALOGUE = [
         "the slope at 0 is the reciprocal one",
         forms=(
             {
-                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": "tanh = np.tanh(sqrt(pi / 2) * (x + CUBIC * x * x * x))"
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": (
+                    "tanh = np.tanh(sqrt(pi / 2) * (x + CUBIC * x * x * x))"
+                )
             },
         ),
     ),

@@ -2,7 +2,7 @@
 
 A version is a class that holds the functions of one exercise; a mistake is an edit of its source.
 Each file has RIGHT: exercise to versions, PLANTED: (version, name in the catalogue, edits), and
-UNKNOWN: (version, what is wrong, edits). Every dropout draws as the package's does, as exercises say.
+UNKNOWN: (version, what is wrong, edits). What drops or masks at random draws as the package does.
 """
 
 import sys
@@ -46,7 +46,13 @@ class Answer(NamedTuple):
     exercise: str
     version: type
     label: str  # a name in the catalogue, or what is wrong
-    edits: dict
+    edits: dict = {}
+
+    @property
+    def group(self):
+        """What the exercise is about: the title of its file."""
+        module = sys.modules[self.version.__module__]
+        return module.__doc__.partition(" as ")[0]
 
     def functions(self):
         """Return the functions as ``examine`` takes them."""
@@ -54,18 +60,15 @@ class Answer(NamedTuple):
         for right, wrong in self.edits.items():
             if source.count(right) != 1:
                 raise ValueError(
-                    f"{self}: expected this text once, found it {source.count(right)} times: {right}"
+                    f"{self.version.__name__}, {self.label}: expected this text once, "
+                    f"found it {source.count(right)} times: {right}"
                 )
             source = source.replace(right, wrong)
         namespace = dict(vars(sys.modules[self.version.__module__]))
-        exec(compile(source, f"<{self}>", "exec"), namespace)
+        exec(compile(source, f"<{self.version.__name__}>", "exec"), namespace)
         written = vars(namespace[self.version.__name__]).values()
         functions = (value for value in written if isfunction(value))
         return dict(zip(("forward", "backward"), functions, strict=False))
-
-    def __str__(self):
-        number = f" {sum(self.edits.__repr__().encode()) % 1000}" if self.edits else ""
-        return f"{self.exercise}, {self.version.__name__}, {self.label}{number}"
 
 
 EXERCISE = {
@@ -74,9 +77,7 @@ EXERCISE = {
     for exercise, versions in file.RIGHT.items()
     for version in versions
 }
-RIGHT = [
-    Answer(exercise, version, "right", {}) for version, exercise in EXERCISE.items()
-]
+RIGHT = [Answer(exercise, version, "right") for version, exercise in EXERCISE.items()]
 PLANTED, UNKNOWN = (
     [
         Answer(EXERCISE[version], version, label, edits)

@@ -183,7 +183,9 @@ PLANTED = [
         ReluLoops,
         "relu-open-at-zero",
         {
-            "            if x[at] > 0:\n                dx": "            if x[at] >= 0:\n                dx"
+            "            if x[at] > 0:\n                dx": (
+                "            if x[at] >= 0:\n                dx"
+            )
         },
     ),
     (

@@ -288,7 +288,9 @@ UNKNOWN = [
         Queries,
         "the weights are averaged in the values' gradient",
         {
-            "dvalue[head] += np.outer(factor[at] * a,": "dvalue[head] += np.outer(factor[at] * (a + 1) / 2,"
+            "dvalue[head] += np.outer(factor[at] * a,": (
+                "dvalue[head] += np.outer(factor[at] * (a + 1) / 2,"
+            )
         },
     ),
     (

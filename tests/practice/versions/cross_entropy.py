@@ -123,7 +123,9 @@ PLANTED = [
         Loops,
         "cross-entropy-mean-over-everything",
         {
-            "(top + np.log(total) - right) / weights.sum()": "(top + np.log(total) - right) / weights.size",
+            "(top + np.log(total) - right) / weights.sum()": (
+                "(top + np.log(total) - right) / weights.size"
+            ),
             "weights[at] / weights.sum() * (p": "weights[at] / weights.size * (p",
             "        weights = weights / weights.max()\n": "",
         },
@@ -152,7 +154,9 @@ PLANTED = [
         OneHot,
         "cross-entropy-gradient-of-the-sum",
         {
-            'dloss * cache["share"][..., np.newaxis]': 'dloss * (cache["share"] > 0)[..., np.newaxis]'
+            'dloss * cache["share"][..., np.newaxis]': (
+                'dloss * (cache["share"] > 0)[..., np.newaxis]'
+            )
         },
     ),
     (
@@ -181,7 +185,9 @@ PLANTED = [
         OneHot,
         "cross-entropy-logarithm-of-softmax",
         {
-            "z - np.log(np.exp(z).sum(axis=-1, keepdims=True))": "np.log(np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True))"
+            "z - np.log(np.exp(z).sum(axis=-1, keepdims=True))": (
+                "np.log(np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True))"
+            )
         },
     ),
     (Flat, "cross-entropy-gradient-unmasked", {"(w / w.sum())[:, None]": "1 / len(w)"}),
@@ -214,7 +220,9 @@ PLANTED = [
         "cross-entropy-mean-over-everything",
         {
             "weights.reshape(-1) / weights.max()": "weights.reshape(-1)",
-            "np.average(surprise[counted], weights=w[counted])": "(surprise[counted] * w[counted]).sum() / len(w)",
+            "np.average(surprise[counted], weights=w[counted])": (
+                "(surprise[counted] * w[counted]).sum() / len(w)"
+            ),
             "(w / w.sum())": "(w / len(w))",
         },
     ),

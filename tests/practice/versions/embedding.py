@@ -142,7 +142,9 @@ PLANTED = [
         Words,
         "embedding-repeats-lost",
         {
-            "drows[ids == v].sum(axis=0)": "(0 * drows[0, 0] if v not in ids else drows[ids == v][-1])"
+            "drows[ids == v].sum(axis=0)": (
+                "(0 * drows[0, 0] if v not in ids else drows[ids == v][-1])"
+            )
         },
     ),
     (

@@ -173,7 +173,9 @@ PLANTED = [
         Jacobian,
         "layer-norm-gamma-reads-the-output",
         {
-            "np.diag(rows.T @ x_hat.reshape(-1, D))": "gamma * np.diag(rows.T @ x_hat.reshape(-1, D))"
+            "np.diag(rows.T @ x_hat.reshape(-1, D))": (
+                "gamma * np.diag(rows.T @ x_hat.reshape(-1, D))"
+            )
         },
     ),
     (
@@ -246,7 +248,9 @@ PLANTED = [
         Einsum,
         "layer-norm-gamma-outside",
         {
-            "(D * g - first - x_hat * second) * (r": "(D * g - gamma * first - gamma * x_hat * second) * (r",
+            "(D * g - first - x_hat * second) * (r": (
+                "(D * g - gamma * first - gamma * x_hat * second) * (r"
+            ),
             'first = np.einsum("...d->...", g)': 'first = np.einsum("...d->...", dy)',
             '->...", g, x_hat)': '->...", dy, x_hat)',
         },

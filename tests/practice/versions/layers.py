@@ -317,7 +317,9 @@ PLANTED = [
         MultiHeadSelfAttention,
         "attention-input-without-projections",
         {
-            "dx = dz @ self.query_key_value.weight.T": "dx = sum(part.reshape(B, T, -1) for part in (dq, dk, dv))"
+            "dx = dz @ self.query_key_value.weight.T": (
+                "dx = sum(part.reshape(B, T, -1) for part in (dq, dk, dv))"
+            )
         },
     ),
     (
@@ -339,7 +341,9 @@ PLANTED = [
         MultiHeadSelfAttention,
         "heads-reshaped",
         {
-            "part.reshape(B, T, self.heads, -1) for": "part.reshape(B, self.heads, T, -1).swapaxes(1, 2) for",
+            "part.reshape(B, T, self.heads, -1) for": (
+                "part.reshape(B, self.heads, T, -1).swapaxes(1, 2) for"
+            ),
             "o = o.reshape(B, T, -1)": "o = o.swapaxes(1, 2).reshape(B, T, -1)",
             ".reshape(v.shape)": ".reshape(B, H, T, -1).swapaxes(1, 2)",
             "part.reshape(B, T, -1) for": "part.swapaxes(1, 2).reshape(B, T, -1) for",
@@ -380,7 +384,9 @@ PLANTED = [
             (
                 "np.concatenate(list(np.moveaxis(factor * p @ v, 1, 0)), axis=-1)"
             ): "(factor * p @ v).reshape(*x.shape[:2], -1)",
-            "np.stack(np.split(dcontext, self.heads, axis=-1), axis=1)": "dcontext.reshape(*p.shape[:3], -1)",
+            "np.stack(np.split(dcontext, self.heads, axis=-1), axis=1)": (
+                "dcontext.reshape(*p.shape[:3], -1)"
+            ),
         },
     ),
 ]

@@ -130,7 +130,9 @@ PLANTED = [
         Einsum,
         "linear-batch-and-time-scrambled",
         {
-            "rows = x.reshape(-1, x.shape[-1])": "rows = x.swapaxes(-1, -2).reshape(x.shape[-1], -1).T"
+            "rows = x.reshape(-1, x.shape[-1])": (
+                "rows = x.swapaxes(-1, -2).reshape(x.shape[-1], -1).T"
+            )
         },
     ),
     (

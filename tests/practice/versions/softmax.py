@@ -202,7 +202,9 @@ PLANTED = [
         Whole,
         "softmax-mask-inverted",
         {
-            "keep = np.isfinite(x) & (True if keep is None else keep)": "keep = np.isfinite(x) & (True if keep is None else ~keep)"
+            "keep = np.isfinite(x) & (True if keep is None else keep)": (
+                "keep = np.isfinite(x) & (True if keep is None else ~keep)"
+            )
         },
     ),
     (Whole, "softmax-over-the-queries", {"e.sum(axis=-1": "e.sum(axis=-2"}),

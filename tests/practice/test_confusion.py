@@ -1,0 +1,102 @@
+"""The examiner is held to account: by right answers, by known mistakes, and by unknown ones."""
+
+from collections import Counter
+
+import examiner as page
+import pytest
+from practice.confusion import finding
+from practice.versions import PLANTED, RIGHT, UNKNOWN
+from texts import ROOT
+
+from transformer_core import ops
+from transformer_core.practice.catalogue import MUTANTS
+from transformer_core.practice.exercises import every_exercise
+from transformer_core.practice.planting import planted
+
+# No answer to an exercise can hold these.
+NOT_PLANTED = {
+    "what only the package's own arrays, caches, defaults or checks can show": {
+        "adam-betas-swapped",
+        "adam-counts-arrays",
+        "adam-eps-default",
+        "adamw-decay-default",
+        "embedding-reads-minus-one",
+        "embedding-rows-added-to-a-copy",
+        "embedding-rows-in-memory-order",
+        "embedding-std-one",
+        "linear-cache-without-bias",
+        "muon-cut-matrices",
+        "optimizer-default-for-missing-gradients",
+        "optimizer-first-block-alone",
+        "step-clips-nothing",
+        "step-kills-the-second-moment",
+        "step-takes-what-is-not-a-number",
+        "step-updates-arrays-of-the-past",
+    },
+}
+MISSED = set()  # (version, name in the catalogue), and not more than one in twenty
+
+EXERCISES = [exercise.name for exercise in every_exercise()]
+every_exercise_alone = pytest.mark.parametrize("exercise", EXERCISES)
+
+
+def of(answers, exercise):
+    return [answer for answer in answers if answer.exercise == exercise]
+
+
+@every_exercise_alone
+def test_right_answers_are_right(exercise):
+    assert of(RIGHT, exercise)
+    for answer in of(RIGHT, exercise):
+        found = finding(answer)
+        assert found.right and found.mistakes == (), found
+
+
+@every_exercise_alone
+def test_planted_mistakes_are_named_first(exercise):
+    for answer in of(PLANTED, exercise):
+        found = finding(answer)
+        assert not found.right, found
+        missed = (answer.version.__name__, answer.label) in MISSED
+        assert (found.mistakes[:1] == (answer.label,)) != missed, found
+
+
+@every_exercise_alone
+def test_unknown_mistakes_are_not_given_a_name(exercise):
+    for answer in of(UNKNOWN, exercise):
+        found = finding(answer)
+        assert not found.right and found.mistakes == (), found
+
+
+def test_one_planted_mistake_in_twenty_at_most_is_not_named_first():
+    assert len(MISSED) <= len(PLANTED) / 20
+
+
+def test_there_are_enough_answers_of_each_kind():
+    right = Counter(answer.exercise for answer in RIGHT)
+    assert set(right) == set(EXERCISES)
+    assert all(right[name] >= 3 for name in EXERCISES if hasattr(ops, name))
+    assert len(UNKNOWN) >= 40
+    assert not {answer.label for answer in UNKNOWN} & set(MUTANTS)
+    assert {answer.exercise for answer in UNKNOWN} == set(EXERCISES)
+
+
+def test_every_mistake_of_an_op_a_layer_or_an_optimiser_is_planted():
+    rooms = ("ops/", "layers/", "optim/")
+    ours = {m.name for m in MUTANTS.values() if m.file.startswith(rooms)}
+    tried = {answer.label for answer in PLANTED}
+    others = set().union(*NOT_PLANTED.values())
+    assert tried | others == ours
+    assert not tried & others
+
+
+@pytest.mark.parametrize("name", [m.name for m in MUTANTS.values() if m.forms])
+def test_every_form_of_a_mistake_can_be_planted(name):
+    for edits in MUTANTS[name].forms:
+        with planted(MUTANTS[name]._replace(edits=edits)):
+            pass
+
+
+def test_the_stored_findings_hold():
+    why = page.reason(ROOT, page.read_store(ROOT))
+    assert not why, f"{page.STORE}: {why}. make confusion"
