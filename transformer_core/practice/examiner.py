@@ -55,7 +55,7 @@ def examine(
     called = names_in(exercise)
     points = exercise.points()
     for function, title in zip((forward, backward), called, strict=False):
-        problem = function and misfit_of_signature(exercise, title, function, points[0])
+        problem = function and misfit_of_signature(exercise, title, function)
         if problem:
             return Report(name, False, True, f"{title}: {problem}")
     try:
@@ -92,7 +92,7 @@ def names_in(exercise: Exercise) -> list[str]:
     )
 
 
-def misfit_of_signature(exercise, title, function, point):
+def misfit_of_signature(exercise, title, function):
     """Say what is wrong with the arguments that a function takes; nothing if they fit."""
     about = exercise.functions[names_in(exercise).index(title)]
     expected = about.signature
@@ -101,8 +101,6 @@ def misfit_of_signature(exercise, title, function, point):
     except (TypeError, ValueError):  # of what is written in C
         return None
     number = len(signature_of(expected).parameters)
-    if title == names_in(exercise)[0] and not exercise.in_place:
-        number = len(point.arguments)
     try:
         signature.bind(*range(number))
     except TypeError:

@@ -348,7 +348,7 @@ def stub(exercise: Exercise) -> str:
         "    raise NotImplementedError"
         for name, about in zip(names_of(exercise), exercise.functions, strict=True)
     ]
-    if isinstance(exercise, OpExercise) or type(exercise) is Exercise:
+    if not isinstance(exercise, LayerExercise | UpdateExercise):
         return "\n\n\n".join(functions)
     methods = "\n\n".join(indent(function, "    ") for function in functions)
     return f"class {exercise.name}:\n{methods}"
