@@ -372,13 +372,14 @@ def check_backward(
     except Exception:  # whatever a function raises that takes real numbers alone
         sharper = None
     if sharper is not None:
-        if report.outcome == "cannot tell" or all(
+        agree = all(
             abs(sharper[name].norm - report[name].norm) < 1e-4 for name in arrays
-        ):
+        )
+        if agree or (sharper.right and report.outcome == "cannot tell"):
             report = sharper
         else:
             report.warnings.append(
-                "The complex step measures something else: an operation on the way is not "
+                "The complex step measures something else: an operation on the way may not be "
                 "analytic."
             )
     on_the_way = {
@@ -422,9 +423,9 @@ def judge(loss, arrays, grads, errors, sizes):
         elif not error.norm < limit:
             unclear.append(name)
     worst = max(wrong or unclear or errors, key=lambda name: errors[name].norm)
-    size = f"{errors[worst].norm:.2g} in {worst} ({kind}, limit {limit:.0e})"
+    size, measure = f"{errors[worst].norm:.2g}", f"({kind}, limit {limit:.0e})"
     if wrong:
-        return f"wrong in {summary(wrong)}", f"relative error {size}"
+        return f"wrong in {summary(wrong)}", f"relative error up to {size} {measure}"
     if hidden:
         return "cannot tell", (
             f"the rounding of a loss of {abs(value):.2g} hides the gradient of "
@@ -432,9 +433,9 @@ def judge(loss, arrays, grads, errors, sizes):
         )
     if unclear:
         return "cannot tell", (
-            f"a relative error of {size} may be rounding or a mistake"
+            f"a relative error of {size} in {worst} {measure} may be rounding or a mistake"
         )
-    return "right", f"largest relative error {size}"
+    return "right", f"largest relative error {size} in {worst} {measure}"
 
 
 def blind_spots(arrays, faint, probes):

@@ -67,7 +67,7 @@ def test_bad_input_is_named(rng, x, message):
 def test_a_cotangent_of_another_shape_is_named(rng):
     layer = LearnedPositions(7, 4, rng)
     _, cache = layer.forward(np.ones((2, 5, 4), np.float32))
-    with pytest.raises(ValueError, match=r"dy: .* \(B, 5, 4\), got \(2, 3, 4\)"):
+    with pytest.raises(ValueError, match=r"drows: .* \(5, 4\), got \(3, 4\)"):
         layer.backward(np.ones((2, 3, 4), np.float32), cache)
 
 

@@ -100,9 +100,16 @@ class Exercise:
 
     def outputs(self, value: Any) -> Arrays:
         """Name what the forward pass has computed."""
-        if isinstance(value, tuple) and not hasattr(value, "_fields"):
-            return {f"output {i}": np.asarray(v) for i, v in enumerate(value, start=1)}
-        return {"output": np.asarray(value)}
+        values = {"output": value}
+        if isinstance(value, tuple):
+            values = {f"output {i}": v for i, v in enumerate(value, start=1)}
+        found: Arrays = {}
+        for name, part in values.items():
+            if isinstance(part, dict):
+                found |= {f"{name}, {key}": np.asarray(v) for key, v in part.items()}
+            else:
+                found[name] = np.asarray(part)
+        return found
 
     def run_forward(
         self,
@@ -182,7 +189,8 @@ class LayerExercise(Exercise):
     Parameters
     ----------
     inputs : tuple of str
-        The inputs that have a gradient, in the order in which ``backward`` returns them.
+        The inputs that have a gradient, in the order in which ``backward`` returns them. A point
+        need not have all of them.
     """
 
     inputs: tuple[str, ...]
@@ -200,7 +208,7 @@ class LayerExercise(Exercise):
     def run_backward(self, function, point, cache, call, dtype=np.float64):
         layer = self.arguments(point, dtype)[0]
         value = call(function, layer, fresh(point.cotangent, dtype), cache)
-        names = [f"d{name}" for name in self.inputs]
+        names = [f"d{name}" for name in self.inputs if name in point.arguments]
         expected = f"{', '.join(names)}, grads" if names else "grads"
         if not isinstance(value, tuple) or len(value) != len(names) + 1:
             raise Misfit(f"returns {kind(value)}, expected {expected}")
@@ -232,7 +240,7 @@ class LayerExercise(Exercise):
         inputs = {
             f"d{name}": given[name]
             for name in self.inputs
-            if given[name].dtype.kind == "f"
+            if name in given and given[name].dtype.kind == "f"
         }
         return inputs | {f"d{n}": array for n, array in layer.parameters().items()}
 
@@ -338,6 +346,22 @@ def variants(point: Point, special: dict[str, dict]) -> list[Point]:
 def normal(seed: int, *shape: int) -> np.ndarray:
     """Draw normal numbers of a shape."""
     return np.random.default_rng(seed).normal(size=shape)
+
+
+def drawn(make: Callable, seed: int) -> Callable:
+    """Return a builder of a layer, for ``self``: in a dtype, all of its parameters normal numbers.
+
+    ``make`` builds the layer in a dtype.
+    """
+
+    def build(dtype):
+        layer = make(dtype)
+        numbers = np.random.default_rng(seed)
+        for array in layer.parameters().values():
+            array[...] = numbers.normal(size=array.shape)
+        return layer
+
+    return build
 
 
 def stub(exercise: Exercise) -> str:

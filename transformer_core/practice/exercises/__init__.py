@@ -7,9 +7,35 @@ from transformer_core.practice.exercise import Exercise
 
 # In the order of the book. Each file has a list EXERCISES, in the order in which to write them.
 CHAPTERS = (
+    "transformer",
+    "gradient_check",
     "linear",
     "softmax",
+    "cross_entropy",
     "layer_norm",
+    "feed_forward",
+    "when_checks_lie",
+    "attention",
+    "multi_head_attention",
+    "embedding",
+    "optimizers",
+    "schedules",
+    "steepest_descent",
+    "residual",
+    "signal_propagation",
+    "dropout",
+    "train_encoder",
+    "museum",
+    "train_encoder_decoder",
+    "bert",
+    "train_bert",
+    "plateau",
+    "cost",
+    "speed",
+    "taylor",
+    "jacobians",
+    "eigenvalues",
+    "expectation",
 )
 
 
