@@ -127,7 +127,10 @@ CATALOGUE = [
         "ops/linear.py",
         {"dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)"},
         "the bias collects the mean of the cotangents where their sum belongs",
-        forms=({"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)"},),
+        forms=(
+            {"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)"},
+            {"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / x.shape[-2]"},
+        ),
     ),
     Mutant(
         "linear-bias-for-each-position",
@@ -173,7 +176,6 @@ CATALOGUE = [
             )
         },
         "the mask multiplies the weights: hidden keys stay in the denominators",
-        forms=({"np.where(keep, x, -np.inf)": "np.where(keep, x, 0.0)"},),
     ),
     Mutant(
         "softmax-mask-inverted",
@@ -188,6 +190,10 @@ CATALOGUE = [
         "ops/softmax.py",
         {"np.where(keep, x, -np.inf)": "np.where(keep, x, -1e9)"},
         "a row that keeps nothing attends to everything evenly",
+        forms=(
+            {"np.where(keep, x, -np.inf)": "x + np.where(keep, 0, -1e9)"},
+            {"np.where(keep, x, -np.inf)": "x + np.where(keep, 0, -1e4)"},
+        ),
     ),
     Mutant(
         "softmax-no-shift",
@@ -304,6 +310,7 @@ CATALOGUE = [
         "ops/layer_norm.py",
         {"leading = tuple(range(dy.ndim - 1))": "leading = 0"},
         "the parameters' gradients sum over the first axis, as if there were two axes",
+        forms=({"leading = tuple(range(dy.ndim - 1))": "leading = (0, 1)"},),
     ),
     Mutant(
         "layer-norm-unbiased-variance",
@@ -475,6 +482,11 @@ CATALOGUE = [
             ),
         },
         "the scores are divided by the root of D instead of K",
+        forms=(
+            {
+                "for part in (query, key, value))": "for part in (self.shorter(query), key, value))"
+            },
+        ),
     ),
     Mutant(
         "attention-query-and-key-exchanged",
@@ -511,6 +523,15 @@ CATALOGUE = [
             )
         },
         "the gradient of the weights does not pass through the mask of dropout",
+        forms=(
+            {
+                "    dscores = softmax_backward(dweights, softmax_cache)\n": (
+                    "    coupling = (dweights * weights).sum(axis=-1, "
+                    "keepdims=True)\n"
+                    "    dscores = weights * (ddropped - coupling)\n"
+                )
+            },
+        ),
     ),
     Mutant(
         "attention-input-without-projections",
@@ -665,6 +686,12 @@ CATALOGUE = [
         "layers/residual.py",
         {"dout = dropout_backward(dskip, cache.dropout)": "dout = dskip"},
         "in Post-LN the branch's gradient does not pass through the mask of dropout",
+        forms=(
+            {
+                "dout = dropout_backward(dskip, cache.dropout)": "dout = dskip",
+                "dout = dropout_backward(dy, cache.dropout)": "dout = dy",
+            },
+        ),
     ),
     Mutant(
         "feed-forward-activation-skipped",
@@ -1196,6 +1223,7 @@ CATALOGUE = [
         "optim/clipping.py",
         {"max_norm / max(norm, max_norm)": "max_norm / (norm or 1)"},
         "short gradients are stretched to the largest length",
+        forms=({"max_norm / max(norm, max_norm)": "max_norm / norm"},),
     ),
     Mutant(
         "clipping-squares-overflow",
@@ -1628,6 +1656,13 @@ CATALOGUE = [
         "optim/adamw.py",
         {'("bias", "gamma", "beta")': '("bias", "gamma")'},
         "the shift of a normalisation is pulled to 0",
+        forms=(
+            {
+                'if name.split(".")[-1] not in self.undecayed:': (
+                    'if name.split(".")[-1] not in ("bias", "gamma"):'
+                )
+            },
+        ),
     ),
     Mutant(
         "adamw-decay-default",

@@ -295,16 +295,21 @@ def unknown(points, stage):
                 or not own.size
             ):
                 continue
-            gap = np.abs(np.atleast_1d(own) - np.atleast_1d(expected))
+            gap = gap_of(own, expected)
             if gap.max() > 0:
                 at = np.unravel_index(np.nanargmax(gap), gap.shape)
-                mine, theirs = (np.atleast_1d(a)[at] for a in (own, expected))
+                mine, theirs = (float(np.atleast_1d(a)[at]) for a in (own, expected))
                 where = ", ".join(map(str, map(int, at)))
                 return (
                     f'{text}\nThe largest error at the point "{point.name}" is in {name}[{where}]: '
                     f"yours {mine:.4g}, expected {theirs:.4g}."
                 )
     return text
+
+
+def gap_of(own, expected):
+    """Return the size of the error of each entry, also of truth values."""
+    return np.abs(np.atleast_1d(np.subtract(own, expected, dtype=float)))
 
 
 def table_of(points, stage):
@@ -344,9 +349,7 @@ def pictures_of(stage):
                 or own.shape != expected.shape
             ):
                 continue
-            gap = np.nan_to_num(
-                np.abs(np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
-            )
+            gap = np.nan_to_num(gap_of(own, expected), posinf=1e300)
             if 1 < gap.size <= 400 and gap.max() > 0:
                 found[name] = gap / gap.max()
     return found

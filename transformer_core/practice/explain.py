@@ -173,7 +173,7 @@ def by_pairs(exercise, points, stage):
 def by_itself(exercise, points, stage, name):
     """Explain one wrong output without the catalogue: the first of what fits."""
     pairs = [
-        (point, run.outputs[name], right.outputs[name])
+        (point, numbers(run.outputs[name]), numbers(right.outputs[name]))
         for point, run, right in zip(points, stage.own, stage.right, strict=True)
         if not run.failure and name in run.outputs and name in right.outputs
     ]
@@ -183,6 +183,9 @@ def by_itself(exercise, points, stage, name):
         return by_shape(name, *misshapen[0])
     if not generic:
         return None
+    if all(close(own, right) for _, own, right in generic):
+        where = [point.name for point, own, right in pairs if not close(own, right)]
+        return f"{name} is wrong only here: {', '.join(where)}." if where else None
     others = [
         run.outputs
         for p, run in zip(points, stage.right, strict=True)
@@ -194,8 +197,12 @@ def by_itself(exercise, points, stage, name):
         or by_terms(exercise, name, generic)
         or by_permutation(name, generic)
         or by_support(name, generic)
-        or by_special_points(name, pairs)
     )
+
+
+def numbers(array):
+    """Return an array as it is, one of truth values as zeros and ones."""
+    return array.astype(float) if array.dtype == bool else array
 
 
 def by_shape(name, point, own, right):
@@ -388,14 +395,6 @@ def by_support(name, generic):
             f"{name} is wrong in {int(wrong.sum())} of {int(counted.sum())} entries that are "
             "not 0, and right in the others."
         )
-    return None
-
-
-def by_special_points(name, pairs):
-    """Tell at which points alone the output is wrong."""
-    wrong = [point.name for point, own, expected in pairs if not close(own, expected)]
-    if wrong and not any(point.startswith("generic") for point in wrong):
-        return f"{name} is wrong only here: {', '.join(wrong)}."
     return None
 
 

@@ -2,7 +2,8 @@
 
 A version is a class that holds the functions of one exercise; a mistake is an edit of its source.
 Each file has RIGHT: exercise to versions, PLANTED: (version, name in the catalogue, edits), and
-UNKNOWN: (version, what is wrong, edits). What drops or masks at random draws as the package does.
+UNKNOWN: (version, what is wrong, edits). An exercise other than the version's first may follow.
+What is dropped is drawn as the package draws it.
 """
 
 import sys
@@ -71,18 +72,18 @@ class Answer(NamedTuple):
         return dict(zip(("forward", "backward"), functions, strict=False))
 
 
-EXERCISE = {
-    version: exercise
+RIGHT = [
+    Answer(exercise, version, "right")
     for file in FILES
     for exercise, versions in file.RIGHT.items()
     for version in versions
-}
-RIGHT = [Answer(exercise, version, "right") for version, exercise in EXERCISE.items()]
+]
+EXERCISE = {answer.version: answer.exercise for answer in reversed(RIGHT)}
 PLANTED, UNKNOWN = (
     [
-        Answer(EXERCISE[version], version, label, edits)
+        Answer(*exercise or [EXERCISE[version]], version, label, edits)
         for file in FILES
-        for version, label, edits in getattr(file, mistakes)
+        for version, label, edits, *exercise in getattr(file, mistakes)
     ]
     for mistakes in ("PLANTED", "UNKNOWN")
 )

@@ -197,7 +197,6 @@ PLANTED = [
     (ReluCopy, "relu-open-at-zero", {"~(x > 0)": "x < 0"}),
     (ReluMaximum, "relu-in-place", {"np.maximum(0, x)": "np.maximum(0, x, out=x)"}),
     (ReluCopy, "relu-in-place", {"y = np.array(x)": "y = x"}),
-    (ReluStep, "relu-of-minus-infinity", {"np.where(x > 0, x, 0.0)": "x * (x > 0)"}),
     (GeluLoops, "gelu-gate-constant", {"(cdf + x[at] * pdf)": "cdf"}),
     (
         GeluNormal,

@@ -105,7 +105,11 @@ class Matrices:
         return dquery, dkey, dvalue
 
 
-RIGHT = {"attention": [Queries, Einsum, Matrices]}
+RIGHT = {
+    "attention": [Queries, Einsum, Matrices],
+    "attention_with_dropout": [Queries, Einsum, Matrices],
+}
+DROPPED = "attention_with_dropout"
 
 PLANTED = [
     (
@@ -125,11 +129,13 @@ PLANTED = [
         Queries,
         "attention-dropout-not-in-the-values",
         {"np.outer(factor[at] * a, doutput": "np.outer(a, doutput"},
+        DROPPED,
     ),
     (
         Queries,
         "attention-dropout-not-in-the-weights",
         {"da = factor[at] * (": "da = ("},
+        DROPPED,
     ),
     (Queries, "softmax-no-coupling", {" - np.outer(a, a)) @ da": ") @ da"}),
     (
@@ -184,11 +190,13 @@ PLANTED = [
         Einsum,
         "attention-dropout-not-in-the-values",
         {'"...ts,...tv->...sv", A * M': '"...ts,...tv->...sv", A'},
+        DROPPED,
     ),
     (
         Einsum,
         "attention-dropout-not-in-the-weights",
         {"doutput, V) * M": "doutput, V)"},
+        DROPPED,
     ),
     (Einsum, "softmax-no-coupling", {"(dA - coupling[..., None])": "dA"}),
     (Einsum, "softmax-row-sum", {'"...ts,...ts->...t", dA, A)': '"...ts->...t", dA)'}),
@@ -248,6 +256,7 @@ PLANTED = [
         Matrices,
         "attention-dropout-not-in-the-values",
         {"np.swapaxes(dropped, -1": "np.swapaxes(p, -1"},
+        DROPPED,
     ),
     (
         Matrices,
@@ -258,6 +267,7 @@ PLANTED = [
                 "            dp = np.where(drop, 0, dp / (1 - rate))\n"
             ): ""
         },
+        DROPPED,
     ),
     (Matrices, "softmax-no-coupling", {"p * dp - p * delta": "p * dp"}),
     (Matrices, "softmax-no-coupling", {"p * dp - p * delta": "p * (1 - p) * dp"}),

@@ -154,9 +154,11 @@ PLANTED = [
         OneHot,
         "cross-entropy-gradient-of-the-sum",
         {
-            'dloss * cache["share"][..., np.newaxis]': (
-                'dloss * (cache["share"] > 0)[..., np.newaxis]'
-            )
+            "weights / weights.max()": "weights",
+            "        share = share / share.sum()\n": "",
+            "np.sum(share * surprise, where=share > 0)": (
+                "np.average(surprise, weights=share)"
+            ),
         },
     ),
     (

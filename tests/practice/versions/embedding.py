@@ -143,7 +143,7 @@ PLANTED = [
         "embedding-repeats-lost",
         {
             "drows[ids == v].sum(axis=0)": (
-                "(0 * drows[0, 0] if v not in ids else drows[ids == v][-1])"
+                "(drows[ids == v][-1] if v in ids else 0 * table[v])"
             )
         },
     ),
@@ -163,7 +163,7 @@ PLANTED = [
     (
         ReadOutMatrix,
         "linear-batch-and-time-scrambled",
-        {"h.reshape(len(flat), -1)\n": "h.swapaxes(0, 1).reshape(len(flat), -1)\n"},
+        {"h.reshape(len(flat), -1)\n": "h.T.reshape(h.shape[-1], -1).T\n"},
     ),
     (ReadOutEinsum, "linear-mean-taken-twice", {"dz, h), ": "dz, h) / shape[0], "}),
     (

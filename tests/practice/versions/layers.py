@@ -267,6 +267,7 @@ RIGHT = {
         DecoderLayer,
     )
 }
+RIGHT["ResidualWithDropout"] = [Residual]
 
 PLANTED = [
     (Linear, "linear-bias-averaged", {"dy.sum(axis=leading)": "dy.mean(axis=leading)"}),
@@ -298,11 +299,13 @@ PLANTED = [
         Residual,
         "residual-dropout-forgotten",
         {"(dsum * factor, branch)": "(dsum * (factor if self.pre else 1), branch)"},
+        "ResidualWithDropout",
     ),
     (
         Residual,
         "residual-dropout-forgotten",
         {"(dsum * factor, branch)": "(dsum, branch)"},
+        "ResidualWithDropout",
     ),
     (
         MultiHeadSelfAttention,
@@ -374,8 +377,8 @@ PLANTED = [
     ),
     (
         MultiHeadCrossAttention,
-        "attention-dropout-not-in-the-weights",
-        {"v.swapaxes(-1, -2) * factor": "v.swapaxes(-1, -2)"},
+        "softmax-row-sum",
+        {"p * (p * dp).sum": "p * dp.sum"},
     ),
     (
         MultiHeadCrossAttention,

@@ -66,11 +66,12 @@ class Clipping:
 
 class Schedule:
     def forward(step, steps, peak, warmup=0, decay=0):
-        if step < warmup and step * decay <= (steps + 1 - step) * warmup:
-            return peak * step / warmup
-        if steps + 1 - step < decay:
-            return peak * (steps + 1 - step) / decay
-        return peak
+        rate = peak
+        if warmup > 0:
+            rate = min(rate, peak * step / warmup)
+        if decay > 0:
+            rate = min(rate, peak * (steps - step + 1) / decay)
+        return rate
 
 
 RIGHT = {
@@ -171,23 +172,11 @@ PLANTED = [
     ),
     (Clipping, "clipping-lengthens", {" if norm > max_norm else 1.0 * grad": ""}),
     (
-        Clipping,
-        "clipping-squares-overflow",
-        {"np.asarray(grad, float) ** 2": "grad**2"},
-    ),
-    (
         Schedule,
         "schedule-from-zero",
         {"peak * step / warmup": "peak * (step - 1) / warmup"},
     ),
-    (
-        Schedule,
-        "schedule-ends-at-zero",
-        {
-            "peak * (steps + 1 - step) / decay": "peak * (steps - step) / decay",
-            "if steps + 1 - step < decay": "if steps - step < decay",
-        },
-    ),
+    (Schedule, "schedule-ends-at-zero", {"(steps - step + 1)": "(steps - step)"}),
 ]
 
 UNKNOWN = [
@@ -217,7 +206,7 @@ UNKNOWN = [
         Schedule,
         "the rate falls as a square",
         {
-            "peak * (steps + 1 - step) / decay": "peak * ((steps + 1 - step) / decay) ** 2"
+            "peak * (steps - step + 1) / decay": "peak * ((steps - step + 1) / decay) ** 2"
         },
     ),
 ]

@@ -80,7 +80,16 @@ class LogRows:
                 continue
             total = sum(math.exp(score - top) for score in x[at])
             y[at] = [score - top - math.log(total) for score in x[at]]
-        return y
+        return y, y
+
+    def backward(dy, y):
+        dx = np.zeros(y.shape)
+        for at in np.ndindex(y.shape[:-1]):
+            for i in range(y.shape[-1]):
+                for j in range(y.shape[-1]):
+                    delta = 1 if i == j else 0
+                    dx[at][i] += dy[at][j] * (delta - math.exp(y[at][i]))
+        return dx
 
 
 class LogSumExp:
@@ -88,17 +97,28 @@ class LogSumExp:
 
     def forward(x):
         total = np.logaddexp.reduce(x, axis=-1, keepdims=True)
-        return x - np.where(np.isfinite(total), total, 0)
+        return x - np.where(np.isfinite(total), total, 0), (x, total)
+
+    def backward(dy, cache):
+        x, total = cache
+        dtotal = -dy.sum(axis=-1, keepdims=True)
+        return dy + np.exp(x - total) * dtotal
 
 
 class LogShifted:
-    """Shift, exponentiate, sum, subtract."""
+    """Shift, exponentiate, sum, subtract; the Jacobian matrix on the way back."""
 
     def forward(x):
         shifted = x - np.maximum(x.max(axis=-1, keepdims=True), -1e300)
-        total = np.exp(shifted).sum(axis=-1)
+        e = np.exp(shifted)
+        total = e.sum(axis=-1, keepdims=True)
         total[total == 0] = 1
-        return shifted - np.log(total)[..., np.newaxis]
+        return shifted - np.log(total), {"a": e / total}
+
+    def backward(dy, cache):
+        a = cache["a"]
+        jacobian = np.eye(a.shape[-1]) - a[..., np.newaxis, :]
+        return np.einsum("...ji,...j->...i", jacobian, dy)
 
 
 RIGHT = {
