@@ -439,22 +439,14 @@ CATALOGUE = [
         "the forward pass divides by the root of K, the backward pass does not",
         forms=(
             {
-                "    dscores *= 1 / sqrt(query.shape[-1])\n": (
-                    "    scale = 1 / sqrt(query.shape[-1])\n"
-                ),
-                ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
-                    "return dscores @ key, scale * dscores.swapaxes(-1, -2) "
-                    "@ query, dvalue"
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": "",
+                "dscores.swapaxes(-1, -2) @ query, dvalue": (
+                    "dscores.swapaxes(-1, -2) @ query / sqrt(query.shape[-1]), dvalue"
                 ),
             },
             {
-                "    dscores *= 1 / sqrt(query.shape[-1])\n": (
-                    "    scale = 1 / sqrt(query.shape[-1])\n"
-                ),
-                ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
-                    "return scale * dscores @ key, dscores.swapaxes(-1, -2) "
-                    "@ query, dvalue"
-                ),
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": "",
+                "return dscores @ key": "return dscores @ key / sqrt(query.shape[-1])",
             },
         ),
     ),
@@ -484,7 +476,16 @@ CATALOGUE = [
         "the scores are divided by the root of D instead of K",
         forms=(
             {
-                "for part in (query, key, value))": "for part in (self.shorter(query), key, value))"
+                "parts = (split_heads(part, self.heads)": (
+                    "k_by_d = query.shape[-1] / self.heads / self.output.weight.shape[1]\n"
+                    "        query = query * k_by_d**0.5\n"
+                    "        parts = (split_heads(part, self.heads)"
+                ),
+                "return [merge_heads(dpart) for dpart in dparts], doutput": (
+                    "dquery, dkey, dvalue = [merge_heads(dpart) for dpart in dparts]\n"
+                    "        k_by_d = dquery.shape[-1] / self.heads / dy.shape[-1]\n"
+                    "        return [dquery * k_by_d**0.5, dkey, dvalue], doutput"
+                ),
             },
         ),
     ),
@@ -553,6 +554,15 @@ CATALOGUE = [
             )
         },
         "of the three ways back to the input, the one by the keys is left out",
+        forms=(
+            {
+                'return dx, join({"query_key_value"': (
+                    "weight = self.query_key_value.weight[:, slice(*self.edges)]\n"
+                    "        dx = dx - dparts[1] @ weight.T\n"
+                    '        return dx, join({"query_key_value"'
+                ),
+            },
+        ),
     ),
     Mutant(
         "attention-source-forgotten",
