@@ -82,7 +82,7 @@ def test_right_is_right():
     assert report.right and report.written and report.mistakes == ()
     assert str(report).startswith("layer_norm: right. layer_norm_backward: right.")
     assert "Central differences of your own forward pass" in str(report)
-    assert "1 of 1 theorem holds" in str(report)
+    assert "3 of 3 theorems hold" in str(report)
     assert max(max(row.values()) for row in report.errors.values()) < 1e-8
 
 
@@ -126,7 +126,10 @@ def test_two_mistakes_at_once_are_found():
     [
         (exchanged, "dgamma is what dbeta should be: have they changed places?"),
         (without_the_root, "At these sizes that is 1/B, and nothing else I know."),
-        (negative, "dbeta has the wrong sign, and is right otherwise."),
+        (
+            negative,
+            "dx, dgamma and dbeta: each has the wrong sign, and is right otherwise.",
+        ),
         (last_row, "dx is wrong along axis 1 (T) at the last one only"),
     ],
 )
@@ -182,14 +185,14 @@ def test_an_array_of_the_caller_that_is_changed_is_named():
     [
         (lambda x, gamma: 0, "expected the arguments (x, gamma, beta, eps=1e-5), got"),
         (
-            lambda x, gamma, beta, eps: x,
+            lambda x, gamma, beta, eps=1e-5: x,
             "returns one array of shape (3, 4, 7), expected y",
         ),
         (
-            lambda x, gamma, beta, eps: ("y", 0),
+            lambda x, gamma, beta, eps=1e-5: ("y", 0),
             "y: expected an array of numbers, got a",
         ),
-        (lambda x, gamma, beta, eps: (x @ x, 0), "raises ValueError"),
+        (lambda x, gamma, beta, eps=1e-5: (x @ x, 0), "raises ValueError"),
     ],
 )
 def test_what_is_no_answer_is_told(function, text):
@@ -272,3 +275,32 @@ def test_the_mistakes_that_the_museum_shows_are_those_of_its_page():
     page = read(ROOT / "book" / "320_museum.md")
     assert set(re.findall(r"\{mistake\} (\S+)", page)) == MUSEUM
     assert "320_museum" in str(said(gamma_outside))
+
+
+def test_an_optimiser_is_examined_by_its_steps():
+    def update(self, name, parameter, grad, m, v):
+        m *= self.beta1
+        m += (1 - self.beta1) * grad
+        v *= self.beta2
+        v += (1 - self.beta2) * grad**2
+        parameter -= self.learning_rate * m / (np.sqrt(v) + self.eps)
+
+    report = examine("Adam", update)
+    assert report.mistakes == ("adam-no-bias-correction",)
+    assert report.verdict.endswith("first_moment and second_moment are right.")
+
+
+def test_averages_that_are_bound_anew_are_told_from_those_that_change():
+    def update(self, name, parameter, grad, m, v):
+        m = self.beta1 * m + (1 - self.beta1) * grad
+        v = self.beta2 * v + (1 - self.beta2) * grad**2
+        step = m / (1 - self.beta1**self.steps)
+        root = np.sqrt(v / (1 - self.beta2**self.steps))
+        parameter -= self.learning_rate * step / (root + self.eps)
+
+    text = str(examine("Adam", update))
+    assert (
+        "first_moment and second_moment: each is 0 everywhere. Is it changed in place?"
+        in text
+    )
+    assert "each is right after the first step, and wrong after the others" in text

@@ -250,7 +250,8 @@ class UpdateExercise(Exercise):
     """``update(self, name, parameter, grad, *averages)``, the step of an optimiser, in place.
 
     The arguments of a point are ``build``, which makes the package's optimiser of parameters, and
-    ``steps``, the gradients of each step.
+    ``steps``, the gradients of each step. The outputs are each parameter after every step, on a
+    first axis, and what the optimiser remembers in the end.
 
     Parameters
     ----------
@@ -274,12 +275,14 @@ class UpdateExercise(Exercise):
                 )
 
         setattr(optimizer, self.method, own)
-        outputs = {}
-        for step, grads in enumerate(steps, start=1):
+        history = {name: [] for name in parameters}
+        for grads in steps:
             optimizer.step({name: grad.copy() for name, grad in grads.items()})
             for name, array in parameters.items():
-                outputs[f"{name} after step {step}"] = array.copy()
-        outputs |= {name: array.copy() for name, array in optimizer.state().items()}
+                history[name].append(array.copy())
+        outputs = {name: np.stack(arrays) for name, arrays in history.items()}
+        for average, arrays in optimizer.averages.items():
+            outputs[average] = np.concatenate([a.ravel() for a in arrays.values()])
         return outputs, None
 
 

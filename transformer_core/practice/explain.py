@@ -74,16 +74,24 @@ def explain(
     tuple of Explanation
         Empty if nothing is known that explains it.
     """
-    known = by_catalogue(exercise, stage) or by_pairs(exercise, points, stage)
+    known = (
+        by_catalogue(exercise, stage)
+        or by_draws(exercise, stage)
+        or by_pairs(exercise, points, stage)
+    )
     if known:
         return (known,)
     single, rest = by_catalogue_apart(exercise, stage)
-    found = list(single)
+    alike: dict[str, list[str]] = {}
     for name in rest:
         text = by_itself(exercise, points, stage, name)
         if text:
-            found.append(Explanation(text))
-    return tuple(found)
+            alike.setdefault(text.removeprefix(name), []).append(name)
+    apart = [
+        Explanation(f"{listed(names)}{': each' * (len(names) > 1)}{text}")
+        for text, names in alike.items()
+    ]
+    return (*single, *apart)
 
 
 def passes(runs: Runs, stage: Stage) -> list[Run]:
@@ -100,6 +108,38 @@ def by_catalogue(exercise, stage):
         and not same(passes(runs, stage), passes(right, stage))
     }
     return named(stage.wrong, stage, list(found.values())) if found else None
+
+
+def by_draws(exercise, stage):
+    """Find a mistake that draws anew: what it comes to has other entries that are 0."""
+    found = [
+        mistake
+        for mistake, runs in run_catalogue(exercise.name)
+        if "default_rng" in "".join(mistake.edits.values())
+        and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
+    ]
+    own, right = stage.own[0].outputs, stage.right[0].outputs
+    dropped = all(
+        ((own[name] == 0) > (right[name] == 0)).any()
+        and ((own[name] == 0) < (right[name] == 0)).any()
+        for name in stage.wrong
+        if name in own.keys() & right.keys()
+    )
+    return named(stage.wrong, stage, found) if found and dropped else None
+
+
+def redrawn(*runs):
+    """Tell whether of some runs every two agree where no output is 0."""
+    if any(run.failure or run.outputs.keys() != runs[0].outputs.keys() for run in runs):
+        return False
+    return all(
+        one[name].shape == other[name].shape
+        and close(
+            *(a[name][(one[name] != 0) & (other[name] != 0)] for a in (one, other))
+        )
+        for one, other in combinations([run.outputs for run in runs], 2)
+        for name in one
+    )
 
 
 def by_catalogue_apart(exercise, stage):
@@ -131,17 +171,17 @@ def differs(runs, right, name):
 
 
 def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Explanation:
-    what = (
-        f"{listed(outputs)} {'are' if len(outputs) > 1 else 'is'}"
-        if outputs
-        else "It is"
-    )
+    what = "It is that"
+    if outputs:
+        what = f"{listed(outputs)} {'is that' if len(outputs) == 1 else 'are those'}"
     names = tuple(mistake.name for mistake in mistakes)
     if len(mistakes) == 1:
         (mistake,) = mistakes
-        text = f'{what} that of the mistake "{mistake.name}", to rounding:\n{mistake.mistake}.'
+        text = (
+            f'{what} of the mistake "{mistake.name}", to rounding:\n{mistake.mistake}.'
+        )
     else:
-        text = f"{what} that of {len(mistakes)} mistakes that come to the same here:\n"
+        text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
         text += "\n".join(f'"{m.name}": {m.mistake}' for m in mistakes)
     if any(name in MUSEUM for name in names):
         text += "\nChapter 320_museum shows what it does to a training."
@@ -193,10 +233,10 @@ def by_itself(exercise, points, stage, name):
     ]
     return (
         by_exchange(name, generic, others)
-        or by_ratio(name, generic)
+        or by_ratio(exercise, name, generic)
         or by_terms(exercise, name, generic)
         or by_permutation(name, generic)
-        or by_support(name, generic)
+        or by_support(exercise, name, generic)
     )
 
 
@@ -228,7 +268,7 @@ def by_exchange(name, generic, others):
     return None
 
 
-def by_ratio(name, generic):
+def by_ratio(exercise, name, generic):
     """Find a factor that makes the output right, and its name."""
     factors = [factor(own, right) for _, own, right in generic]
     if None in factors:
@@ -240,7 +280,10 @@ def by_ratio(name, generic):
             )
         return None
     if np.allclose(factors, 0, atol=TOLERANCE):
-        return f"{name} is 0 everywhere."
+        zero = f"{name} is 0 everywhere."
+        if exercise.in_place:
+            zero += " Is it changed in place? `m = ...` makes a new array and leaves m as it was."
+        return zero
     if np.allclose(factors, -1):
         return f"{name} has the wrong sign, and is right otherwise."
     names = [
@@ -373,7 +416,7 @@ def by_permutation(name, generic):
     return None
 
 
-def by_support(name, generic):
+def by_support(exercise, name, generic):
     """Find an axis along which only some indices are wrong, at every generic point."""
     point, own, right = generic[0]
     wrong = ~(np.abs(own - right) <= TOLERANCE * np.abs(right).max())
@@ -381,6 +424,10 @@ def by_support(name, generic):
         others = tuple(i for i in range(own.ndim) if i != axis)
         hit = np.flatnonzero(wrong.any(axis=others))
         if 0 < len(hit) < own.shape[axis]:
+            if exercise.in_place and axis == 0 and hit[0] > 0:
+                return (
+                    f"{name} is right after the first step, and wrong after the others."
+                )
             letter = [n for n, size in point.sizes.items() if size == own.shape[axis]]
             along = f"axis {axis}" + (f" ({letter[0]})" if len(letter) == 1 else "")
             which = (

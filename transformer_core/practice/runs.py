@@ -167,7 +167,14 @@ def run_backward(exercise, function, point, cache, call):
     return Run(outputs | watched.changed)
 
 
-EXPECTED = (ArithmeticError, AttributeError, IndexError, TypeError, ValueError)
+EXPECTED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
 
 
 def direct(function, *arguments):
