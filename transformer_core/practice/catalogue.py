@@ -1299,6 +1299,7 @@ CATALOGUE = [
         "optim/muon.py",
         {"square = x @ x.T": "square = (x.T @ x)[: len(x), : len(x)]"},
         "the product of the iteration is taken on the side of the columns",
+        forms=({"square = x @ x.T": "square = x.T @ x"},),
     ),
     Mutant(
         "muon-cut-matrices",

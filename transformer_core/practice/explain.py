@@ -119,13 +119,15 @@ def by_draws(exercise, stage):
         and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
     ]
     own, right = stage.own[0].outputs, stage.right[0].outputs
-    dropped = all(
-        ((own[name] == 0) > (right[name] == 0)).any()
-        and ((own[name] == 0) < (right[name] == 0)).any()
-        for name in stage.wrong
-        if name in own.keys() & right.keys()
-    )
-    return named(stage.wrong, stage, found) if found and dropped else None
+    if not found or not all(drops_otherwise(own[name], right[name]) for name in own):
+        return None
+    return named(stage.wrong, stage, found)
+
+
+def drops_otherwise(own, right):
+    """Tell whether some entries are 0 in one array alone, some in the other, and not all."""
+    kept, meant = own != 0, right != 0
+    return (kept & meant).any() and (kept > meant).any() and (kept < meant).any()
 
 
 def redrawn(*runs):

@@ -52,6 +52,19 @@ class Muon:
         parameter -= rate * np.sqrt(max(1, fan_out / fan_in)) * x
 
 
+class Orthogonal:
+    def forward(matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)):
+        if not matrix.any():
+            return np.zeros(matrix.shape)
+        a, b, c = coefficients
+        x = matrix / np.abs(matrix).max()
+        x = x / np.sqrt((x * x).sum())
+        for _ in range(iterations):
+            s = x @ x.T
+            x = a * x + b * s @ x + c * s @ s @ x
+        return x
+
+
 class Clipping:
     def forward(grads, max_norm):
         total = 0.0
@@ -79,11 +92,17 @@ RIGHT = {
     "Adam": [Adam],
     "AdamW": [AdamW],
     "Muon": [Muon],
+    "orthogonalize": [Orthogonal],
     "clip_by_global_norm": [Clipping],
     "warmup_stable_decay": [Schedule],
 }
 
 PLANTED = [
+    (
+        Orthogonal,
+        "muon-wrong-side",
+        {"s = x @ x.T": "s = x.T @ x"},
+    ),
     (
         SGD,
         "sgd-velocity-never-decays",
@@ -180,6 +199,7 @@ PLANTED = [
 ]
 
 UNKNOWN = [
+    (Orthogonal, "the fifth power is forgotten", {" + c * s @ s @ x": ""}),
     (
         SGD,
         "up the gradient",
