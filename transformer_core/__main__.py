@@ -38,15 +38,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments):
     # Here, because NumPy takes a while: Ctrl-C may come meanwhile.
-    from transformer_core.commands import fill, read, train
+    from transformer_core.commands import fill, practice, read, train
 
     parser = argparse.ArgumentParser(
         prog="python -m transformer_core" if AS_MODULE else "transformer-core",
-        description="Train the models of the book from a shell, and use them.",
+        description="Train the models of the book from a shell, use them, and write them yourself.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     for command in (train, read, fill):
         command.add_parser(commands)
+    practice.add_parser(commands, train.add_models)
     return parser.parse_args(arguments)
 
 

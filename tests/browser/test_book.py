@@ -1,12 +1,6 @@
-"""The built book, opened from its folder in a headless browser without a network.
+"""The built book, opened from its folder in a headless browser without a network."""
 
-``CHROMIUM`` names the browser. Unset, a browser on the path is taken; empty, or where there is
-none, Playwright's own.
-"""
-
-import os
 import re
-import shutil
 
 import pytest
 from sphinx_external_toc.parsing import parse_toc_yaml
@@ -15,9 +9,6 @@ from texts import ROOT, prose, read
 HTML = ROOT / "_build" / "html"
 if not (HTML / "index.html").exists():
     pytest.skip("no book in _build/html: run make book", allow_module_level=True)
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="no Playwright: run make browse"
-)
 
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))
 PHONE, LAPTOP = 390, 1280
@@ -26,22 +17,6 @@ every_width = pytest.mark.parametrize("width", [PHONE, LAPTOP])
 
 def url(page):
     return (HTML / f"{page}.html").as_uri()
-
-
-def chromium():
-    found = map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])
-    return os.environ.get("CHROMIUM", next(filter(None, found), None)) or None
-
-
-@pytest.fixture(scope="session")
-def browser():
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
-    with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox"] if root else []
-        )
-        yield browser
-        browser.close()
 
 
 class View:

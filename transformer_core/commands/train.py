@@ -9,9 +9,29 @@ from transformer_core.training import Run, train_on_disk
 
 
 def add_parser(commands):
-    models = commands.add_parser("train", help="train a model").add_subparsers(
-        dest="model", required=True
-    )
+    parser = commands.add_parser("train", help="train a model")
+    for model in add_models(parser):
+        model.add_argument(
+            "--out",
+            required=True,
+            metavar="RUN",
+            help="folder for settings.json, history.json and checkpoint.safetensors",
+        )
+        model.add_argument(
+            "--resume",
+            action="store_true",
+            help="go on from the checkpoint in RUN, with the settings it was started with; "
+            "another length is taken where the learning rate so far would have been the same",
+        )
+        model.set_defaults(run=run)
+
+
+def add_models(parser):
+    """Add the models with the settings of their trainings; return their parsers.
+
+    The options that are parsed have the ``recipe``, and ``given(options)``: the settings in them.
+    """
+    models = parser.add_subparsers(dest="model", required=True)
     encoder = add_model(
         models,
         ENCODER,
@@ -52,23 +72,12 @@ def add_parser(commands):
         f"batches of {BERT.defaults['batch']} to train on, instead of a time",
         type=int,
     )
+    return list(models.choices.values())
 
 
 def add_model(models, recipe, summary, description):
-    """Add a model with the options of every training; return what adds one of its settings."""
+    """Add a model with the settings of every training; return what adds another one."""
     parser = models.add_parser(recipe.model, help=summary, description=description)
-    parser.add_argument(
-        "--out",
-        required=True,
-        metavar="RUN",
-        help="folder for settings.json, history.json and checkpoint.safetensors",
-    )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on from the checkpoint in RUN, with the settings it was started with; "
-        "another length is taken where the learning rate so far would have been the same",
-    )
 
     def add_setting(option, meaning, **how):
         default = (recipe.defaults | recipe.defaults["spec"])[
@@ -81,17 +90,22 @@ def add_model(models, recipe, summary, description):
 
     add_setting("--learning-rate", "of Adam, at its peak", type=float)
     add_setting("--seed", "for data, initial parameters and dropout", type=int)
-    parser.set_defaults(run=run, recipe=recipe)
+    parser.set_defaults(recipe=recipe, given=given)
     return add_setting
+
+
+def given(options):
+    """Return the settings that are given, by their names."""
+    defaults = options.recipe.defaults
+    settings = {n: v for n, v in vars(options).items() if n in defaults}
+    spec = {n: v for n, v in vars(options).items() if n in defaults["spec"]}
+    return settings | {"spec": spec}
 
 
 def run(options):
     recipe, folder = options.recipe, options.out
-    spec = recipe.defaults["spec"]
-    given = {n: v for n, v in vars(options).items() if n in recipe.defaults}
-    given["spec"] = {n: v for n, v in vars(options).items() if n in spec}
     try:
-        training = train_on_disk(recipe, folder, given, options.resume)
+        training = train_on_disk(recipe, folder, given(options), options.resume)
         measures = dict(training.measures())
     except KeyboardInterrupt:
         steps = Run(folder).steps()

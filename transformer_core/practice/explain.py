@@ -192,6 +192,8 @@ def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Expla
 
 def by_pairs(exercise, points, stage):
     """Find two mistakes that come to it together."""
+    if stage.own[0].failure:
+        return None
     single = {m.name: m for m, _ in run_catalogue(exercise.name)}.values()
     stop = perf_counter() + PAIRS_SECONDS
     for pair in combinations(single, 2):
@@ -286,6 +288,8 @@ def by_ratio(exercise, name, generic):
         if exercise.in_place:
             zero += " Is it changed in place? `m = ...` makes a new array and leaves m as it was."
         return zero
+    if np.allclose(factors, 1):
+        return None
     if np.allclose(factors, -1):
         return f"{name} has the wrong sign, and is right otherwise."
     names = [
@@ -301,6 +305,10 @@ def by_ratio(exercise, name, generic):
         return f"{seen}. At these sizes that is {' or '.join(names)}, and nothing else I know."
     if np.allclose(factors, factors[0]):
         return f"{seen}, at all sizes: a constant factor."
+    if (
+        max(own.size for _, own, _ in generic) == 1
+    ):  # any number is some multiple of another
+        return None
     sizes = "; ".join(
         f"{factor:.4g} at " + ", ".join(f"{n} = {v:g}" for n, v in point.sizes.items())
         for factor, (point, _, _) in zip(factors, generic, strict=True)

@@ -107,17 +107,23 @@ def figure(error):
 
 
 def html_table(errors):
+    """Return the same table in HTML."""
     points = in_order(errors)
     head = "".join(f"<th>{escape(point)}</th>" for point in points)
     rows = "".join(
         f"<tr><th>{escape(name)}</th>"
-        + "".join(f"<td>{figure(row.get(point))}</td>" for point in points)
+        + "".join(f"<td>{number(row.get(point))}</td>" for point in points)
         + "</tr>"
         for name, row in errors.items()
     )
     return (
         f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
+
+
+def number(error):
+    """Write an error so that no line breaks at its minus sign."""
+    return figure(error).replace("-", "&#8209;")
 
 
 def picture(name, error):

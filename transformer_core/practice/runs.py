@@ -213,6 +213,10 @@ def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bo
     """
     if not others:  # there is no backward pass
         return True
+    if all(
+        run.failure for run in runs
+    ):  # nothing is known of what it would have come to
+        return False
     if left(runs, only) != left(others, only):
         return False
     floors = {

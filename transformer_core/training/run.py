@@ -294,6 +294,7 @@ def to_json(name: str, value: object) -> bytes:
 
 
 def read_json(path: Path, content: bytes) -> Any:
+    """Return the value in a JSON file; raise ``ValueError`` with its path if it is not whole."""
     try:
         return json.loads(content.decode())
     except (ValueError, RecursionError) as error:

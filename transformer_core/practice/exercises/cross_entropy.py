@@ -162,7 +162,7 @@ EXERCISES = [
             "Write it for one position first, without weights: the log-sum-exp minus one logit. "
             "Then let each position count by its share.",
             "The shares are the weights divided by their sum, and they do not depend on the "
-            "logits. `np.take_along_axis` finds the logit of the right token in each row.",
+            "logits. NumPy's `take_along_axis` finds the logit of the right token in each row.",
             "The gradient of a row is what was said minus what should have been said, times "
             "the share and the cotangent. With smoothing, what should have been said is a "
             "distribution that sums to 1.",

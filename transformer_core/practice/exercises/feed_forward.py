@@ -275,7 +275,7 @@ EXERCISES = [
         hints=(
             "The layer is a chain of three functions. Each has a cache of its own: keep all three.",
             "Backwards, each part gets the cotangent of what it has returned, the last part first.",
-            "`self.output.backward` returns the cotangent of what it was given and a dict with "
+            "`self.output.backward` gives back the cotangent of its input and a dict with "
             "the names weight and bias. Put `output.` before these names.",
         ),
         theorems=(

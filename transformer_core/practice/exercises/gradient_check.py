@@ -10,6 +10,7 @@ from transformer_core.practice.exercise import (
     Point,
     Theorem,
     normal,
+    pair,
     variants,
 )
 from transformer_core.practice.exercises.structure import difference, row_sums
@@ -33,7 +34,7 @@ def fast(x):
 
 def difference_points():
     x = normal(1, 2, 3)
-    generic = Point("generic", {"f": cubes, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
+    generic = Point("generic", {"f": coupled, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
     return [
         *variants(
             generic,
@@ -42,7 +43,7 @@ def difference_points():
                 "three axes": {"x": normal(2, 2, 3, 4)},
                 "entries of 0": {"x": np.zeros((2, 3))},
                 "a linear function": {"f": straight},
-                "entries that act together": {"f": coupled},
+                "entries that act alone": {"f": cubes},
                 "a smaller step": {"h": 0.01},
             },
         ),
@@ -57,7 +58,7 @@ def difference_points():
 
 def complex_points():
     x = normal(1, 2, 3)
-    generic = Point("generic", {"f": cubes, "x": x})
+    generic = Point("generic", {"f": coupled, "x": x})
     return [
         *variants(
             generic,
@@ -66,12 +67,18 @@ def complex_points():
                 "three axes": {"x": normal(2, 2, 3, 4)},
                 "entries of 0": {"x": np.zeros((2, 3))},
                 "a linear function": {"f": straight},
-                "entries that act together": {"f": coupled},
+                "entries that act alone": {"f": cubes},
             },
         ),
-        Point("a large step", {"f": cubes, "x": x, "h": 0.1}, sizes={"h": 0.1}),
+        Point("a large step", {"f": coupled, "x": x, "h": 0.1}, sizes={"h": 0.1}),
         Point("generic, other sizes", {"f": coupled, "x": normal(3, 4)}),
     ]
+
+
+class Measures(Exercise):
+    def outputs(self, value):
+        norm, worst = pair(value, "norm, worst")
+        return {"norm": np.asarray(norm), "worst": np.asarray(worst)}
 
 
 def error_points():
@@ -211,7 +218,7 @@ EXERCISES = [
             "small there?",
         ),
     ),
-    Exercise(
+    Measures(
         name="gradient_error",
         chapter="110_gradient_check",
         forward=gradient_check.gradient_error,

@@ -18,7 +18,10 @@ def count_parameters(V, T, D, H, F, L):
 
 
 def count_points():
-    generic = Point("generic", {"V": 100, "T": 8, "D": 6, "H": 3, "F": 11, "L": 2})
+    def draw(name, **sizes):
+        return Point(name, sizes, sizes=sizes)
+
+    generic = draw("generic", V=100, T=8, D=6, H=3, F=11, L=2)
     return [
         *variants(
             generic,
@@ -28,9 +31,7 @@ def count_points():
                 "F = D": {"F": 6},
             },
         ),
-        Point(
-            "generic, other sizes", {"V": 37, "T": 5, "D": 8, "H": 4, "F": 13, "L": 3}
-        ),
+        draw("generic, other sizes", V=37, T=5, D=8, H=4, F=13, L=3),
     ]
 
 
@@ -118,8 +119,8 @@ EXERCISES = [
             "later?",
             "The scores of a head have the shape (T, T): a row for every place that looks, a "
             "column for every place that is looked at. Later places stand above the diagonal.",
-            "`np.tri(T, dtype=bool)` is True on and below the diagonal. Change the scores before "
-            "the softmax: after it, the weights of a row no longer sum to 1.",
+            "NumPy's `tri` is 1 on and below the diagonal. Change the scores before the softmax: "
+            "after it, the weights of a row no longer sum to 1.",
         ),
     ),
 ]

@@ -1,0 +1,176 @@
+// Tasks for a pencil: the fields of the directive {drill}. Every number is a fraction of BigInts.
+(() => {
+  const abs = (n) => (n < 0n ? -n : n);
+  const gcd = (a, b) => (b ? gcd(b, a % b) : abs(a));
+
+  const fraction = (word) => {
+    const parts = /^(-?)(?:([0-9]+)(?:\/([0-9]+))?|([0-9]*)\.([0-9]+))$/.exec(word);
+    if (!parts) return null;
+    const [, sign, whole, below, before, after] = parts;
+    const above = BigInt(whole ?? before + after);
+    const over = whole ? BigInt(below ?? 1) : 10n ** BigInt(after.length);
+    return over ? { above: sign ? -above : above, over } : null;
+  };
+
+  // "1, 2; 3, 4" as rows of fractions; null stands for what is none.
+  const parse = (text) =>
+    text
+      .replaceAll("−", "-")
+      .replace(/[()[\]]/g, " ")
+      .replace(/\s*\/\s*/g, "/")
+      .split(";")
+      .map((row) => row.trim().split(/\s*,\s*|\s+/).map(fraction));
+
+  const equal = (a, b) => a.above * b.over === b.above * a.over;
+  const allEqual = (a, b) => a.every((number, n) => equal(number, b[n]));
+
+  const isRounded = (a, b, unit) =>
+    (a.above * unit) % a.over === 0n &&
+    abs(a.above * b.over - b.above * a.over) * unit < a.over * b.over;
+
+  // In what a wrong answer differs from the right one: as drill.py says it.
+  const difference = (found, right) => {
+    const pairs = found.flat().map((number, n) => [number, right.flat()[n]]);
+    if ([10n, 100n, 1000n, 10000n].some((u) => pairs.every(([a, b]) => isRounded(a, b, u))))
+      return "This is rounded; the answer is a fraction.";
+    const ratios = pairs
+      .filter(([a, b]) => a.above || b.above)
+      .map(([a, b]) => ({ above: a.above * b.over, over: a.over * b.above }));
+    const [ratio] = ratios;
+    if (ratio?.above && ratios.every((r) => r.over && equal(r, ratio))) {
+      const part = gcd(ratio.above, ratio.over) * (ratio.over < 0n ? -1n : 1n);
+      const above = ratio.above / part, over = ratio.over / part;
+      if (above === -1n && over === 1n) return "The sign is turned.";
+      if (pairs.length > 1)
+        return `This is ${over === 1n ? above : `${above}/${over}`} times the right answer.`;
+    }
+    if (pairs.length === 1) return "This is not the number.";
+    const place = pairs.findIndex(([a, b]) => !equal(a, b));
+    const width = right[0].length;
+    const entry = `${(place % width) + 1} of ${width}`;
+    return right.length === 1
+      ? `Entry ${entry} is wrong.`
+      : `Row ${Math.floor(place / width) + 1} of ${right.length} is wrong, in entry ${entry}.`;
+  };
+
+  // What is wrong with a text, "" if it is right.
+  const verdict = (text, answer, step, slips) => {
+    const found = parse(text), right = parse(answer);
+    const sameShape =
+      found.length === right.length && found.every((row) => row.length === right[0].length);
+    if (!sameShape || found.flat().includes(null)) return `Expected ${step.form}.`;
+    if (allEqual(found.flat(), right.flat())) return "";
+    const slip = slips.findIndex((wrong) => allEqual(found.flat(), parse(wrong).flat()));
+    return `${slip < 0 ? difference(found, right) : step.mistakes[slip]} ${step.rule}`;
+  };
+
+  const make = (tag, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+
+  const value = (before, text) => {
+    const signed = text.replaceAll("-", "−");
+    const cells = (row) => row.split(", ").map((entry) => make("td", {}, entry));
+    const rows = () => signed.split("; ").map((row) => make("tr", {}, ...cells(row)));
+    const shown = signed.includes(";")
+      ? make("table", {}, make("tbody", {}, ...rows()))
+      : signed.includes(",") ? `(${signed})` : signed;
+    return make("span", { className: "value" }, before, shown);
+  };
+
+  const start = (place) => {
+    const data = JSON.parse(place.querySelector("script").textContent);
+    let level = "complete", number = 0, fields;
+
+    const question = make("p", {}, data.question);
+    const given = make("div", { className: "given" });
+    const steps = make("ol");
+    const said = () => {
+      const line = make("p", { className: "said" });
+      line.setAttribute("role", "status");
+      return line;
+    };
+    const say = (line, text, mood) => {
+      form.querySelectorAll(".said").forEach((other) => { other.textContent = ""; });
+      line.textContent = text;
+      line.dataset.mood = mood;
+    };
+    const inAll = said();
+
+    const choice = (name, label) => {
+      const radio = make("input", { type: "radio", name: `${place.id}-level`, value: name });
+      radio.checked = name === level;
+      radio.addEventListener("change", () => { level = name; another(); });
+      return make("label", {}, radio, ` ${label}`);
+    };
+    const button = (label, type, action) => {
+      const made = make("button", { type, textContent: label });
+      if (action) made.addEventListener("click", action);
+      return made;
+    };
+    const check = button("Check", "submit");
+    const form = make(
+      "form",
+      { noValidate: true },
+      make("fieldset", {}, make("legend", {}, `Your turn: ${data.title}`),
+        choice("complete", "to complete"), choice("free", "free")),
+      question, given, steps, inAll,
+      make("p", { className: "buttons" }, check,
+        button("Another one", "button", () => { another(); fields[0].input.focus(); }),
+        button("Show the worked one", "button", () => show(true))),
+    );
+
+    const show = (worked) => {
+      const task = data.tasks[number];
+      given.replaceChildren(
+        ...task.given.map((text, n) => value(`${data.symbols[n]} = `, text)));
+      fields = [];
+      steps.replaceChildren(...data.steps.map((step, n) => {
+        if (worked || (level === "complete" && !data.complete.includes(n)))
+          return make("li", {}, make("p", {}, step.prompt), value("", task.answers[n]),
+            make("p", { className: "rule" }, step.rule));
+        const id = `${place.id}-${n}`;
+        const input = make("input", { id, type: "text", autocomplete: "off", spellcheck: false });
+        input.setAttribute("aria-describedby", `${id}-form`);
+        const line = said();
+        fields.push({ input, line, n });
+        return make("li", {}, make("label", { htmlFor: id }, step.prompt), input,
+          make("small", { id: `${id}-form` }, step.form), line);
+      }));
+      check.disabled = worked;
+      say(inAll, worked ? "Every step is shown." : "", "");
+    };
+
+    const another = () => {
+      number = (number + 1) % data.tasks.length;
+      show(false);
+    };
+
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const task = data.tasks[number];
+      let stop = null;
+      for (const field of fields) {
+        const { input, n } = field;
+        const text = input.value.trim();
+        const found = stop ? "later"
+          : text ? verdict(text, task.answers[n], data.steps[n], task.slips[n]) : "Next.";
+        const mood = found === "" ? "right" : text && !stop ? "wrong" : "";
+        input.dataset.mood = mood;
+        input.setAttribute("aria-invalid", mood === "wrong");
+        if (found && !stop) stop = { ...field, text: mood ? `Step ${n + 1}: ${found}` : "Go on here.", mood };
+      }
+      if (stop) {
+        say(stop.line, stop.text, stop.mood);
+        stop.input.focus();
+      } else say(inAll, "Every step is right.", "right");
+    });
+
+    show(false);
+    place.append(form);
+  };
+
+  document.querySelectorAll(".drill").forEach(start);
+})();

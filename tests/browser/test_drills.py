@@ -1,0 +1,230 @@
+"""The fields of the drills on a page of their own, opened from a folder without a network."""
+
+import json
+import shutil
+
+import pytest
+from drill import TASKS, drill_html
+from texts import ROOT
+
+from transformer_core.practice.drills import DRILLS, draw
+from transformer_core.practice.drills.exact import parse, show
+
+PHONE = 390
+every_drill = pytest.mark.parametrize("name", DRILLS)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page with every drill, as the directive writes them."""
+    folder = tmp_path_factory.mktemp("drills")
+    for file in ("course.css", "drill.js"):
+        shutil.copy(ROOT / "book/_static" / file, folder)
+    drills = "".join(map(drill_html, DRILLS))
+    page = folder / "page.html"
+    page.write_text(
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Drills</title>'
+        '<meta name="viewport" content="width=device-width">'
+        '<link rel="stylesheet" href="course.css"><script defer src="drill.js"></script>'
+        f'</head><body class="bd-article">{drills}</body></html>',
+        encoding="utf-8",
+    )
+    return page.as_uri()
+
+
+@pytest.fixture(scope="module")
+def shared(browser, page):
+    context = browser.new_context(offline=True)
+    tab = context.new_page()
+    tab.on("pageerror", lambda error: pytest.fail(str(error)))
+    tab.goto(page)
+    yield tab
+    context.close()
+
+
+class Fields:
+    """The fields of one drill, at the first task to complete or at a free one."""
+
+    def __init__(self, tab, name, level="free"):
+        tab.reload()
+        self.tab, self.place = tab, tab.locator(f"#drill-{name}")
+        self.seed = 1
+        if level == "free":
+            self.place.get_by_label("free").check()
+            self.seed = 2
+        self.task = draw(name, self.seed)
+        self.open = self.task.to_fill(level)
+        self.inputs = self.place.get_by_role("textbox")
+
+    def fill(self, n, text):
+        self.inputs.nth(self.open.index(n)).fill(text)
+
+    def fill_right(self):
+        for n in self.open:
+            self.fill(n, show(self.task.steps[n].answer))
+
+    def check(self):
+        """Check what is typed; return what is said, which is one sentence in one place."""
+        self.place.get_by_role("button", name="Check").click()
+        (said,) = filter(None, self.place.get_by_role("status").all_inner_texts())
+        return said
+
+
+@every_drill
+@pytest.mark.parametrize("level", ["complete", "free"])
+def test_right_answers_are_right(shared, name, level):
+    fields = Fields(shared, name, level)
+    assert fields.inputs.count() == len(fields.open)
+    fields.fill_right()
+    assert fields.check() == "Every step is right."
+    assert fields.place.locator("[aria-invalid=true]").count() == 0
+
+
+@every_drill
+def test_every_slip_is_named_with_its_rule_as_in_the_package(shared, name):
+    fields = Fields(shared, name)
+    fields.fill_right()
+    for n, step in enumerate(fields.task.steps):
+        for slip in step.slips.values():
+            fields.fill(n, show(slip))
+            assert fields.check() == f"Step {n + 1}: {step.verdict(slip)}"
+        fields.fill(n, show(step.answer))
+    assert fields.check() == "Every step is right."
+
+
+@every_drill
+def test_other_wrong_answers_are_described_as_in_the_package(shared, name):
+    fields = Fields(shared, name)
+    fields.fill_right()
+    for n, step in enumerate(fields.task.steps):
+        for change in (
+            lambda a: a * -1,
+            lambda a: a * 5 / 3,
+            lambda a: a + 100,
+        ):
+            text = show(change(step.answer))
+            verdict = step.verdict(parse(text, step.answer))
+            fields.fill(n, text)
+            said = fields.check()
+            assert said == (
+                f"Step {n + 1}: {verdict}" if verdict else "Every step is right."
+            )
+        fields.fill(n, show(step.answer))
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("(1, −1/3 −1/3  -1/3)", "Entry 1 of 4 is wrong."),
+        ("0.33, 0.33, 0.33, -1.00", "This is rounded; the answer is a fraction."),
+        ("1, 2", "Expected 4 numbers, as in 1, 2, 3, 4."),
+        ("1, 2, 3, 1/0", "Expected 4 numbers, as in 1, 2, 3, 4."),
+        ("one, 2, 3, 4", "Expected 4 numbers, as in 1, 2, 3, 4."),
+        ("1, 2, 3, 4; 5", "Expected 4 numbers, as in 1, 2, 3, 4."),
+    ],
+)
+def test_forms_are_read_as_in_the_package(shared, text, said):
+    fields = Fields(shared, "layer_norm")
+    fields.fill_right()
+    fields.fill(
+        2, text.replace("0.33, 0.33, 0.33, -1.00", rounded(fields.task.steps[2]))
+    )
+    assert fields.check().startswith(f"Step 3: {said}")
+
+
+def rounded(step):
+    return ", ".join(f"{float(n):.2f}" for n in step.answer)
+
+
+def test_the_first_wrong_step_is_named_and_holds_the_focus(shared):
+    fields = Fields(shared, "softmax")
+    fields.fill_right()
+    fields.fill(1, "1, 1, 1")
+    fields.fill(3, "1, 1, 1")
+    assert fields.check().startswith("Step 2: ")
+    invalid = fields.place.locator("[aria-invalid=true]")
+    assert invalid.count() == 1
+    assert invalid.evaluate("field => field === document.activeElement")
+
+
+def test_it_is_worked_with_the_keyboard_alone(shared):
+    fields = Fields(shared, "dropout")
+    fields.inputs.first.focus()
+    for step in fields.task.steps:
+        shared.keyboard.type(show(step.answer))
+        shared.keyboard.press("Enter")  # goes to the next empty field
+    said = list(filter(None, fields.place.get_by_role("status").all_inner_texts()))
+    assert said == ["Every step is right."]
+
+
+def test_every_field_has_a_label_and_says_its_form(shared):
+    shared.reload()
+    for field in shared.get_by_role("textbox").all():
+        assert field.evaluate("field => field.labels[0].textContent")
+        assert field.evaluate(
+            "field => document.getElementById("
+            "field.getAttribute('aria-describedby')).textContent"
+        )
+
+
+def test_another_one_is_another_one_and_after_all_the_first_comes_again(shared):
+    fields = Fields(shared, "linear", "complete")
+    given = fields.place.locator("form .given")
+    seen = []
+    for _ in range(TASKS):
+        seen.append(given.inner_text())
+        fields.place.get_by_role("button", name="Another one").click()
+        assert fields.inputs.first.evaluate("field => field === document.activeElement")
+    assert len(set(seen)) == TASKS
+    assert given.inner_text() == seen[0]
+
+
+def test_the_worked_one_shows_every_answer_and_rule(shared):
+    fields = Fields(shared, "dropout")
+    fields.place.get_by_role("button", name="Show the worked one").click()
+    assert fields.inputs.count() == 0
+    text = fields.place.locator("form").inner_text()
+    for step in fields.task.steps:
+        assert show(step.answer).replace("-", "−") in text
+        assert step.rule in text
+    assert fields.place.get_by_role("button", name="Check").is_disabled()
+    fields.place.get_by_role("button", name="Another one").click()
+    assert fields.inputs.count() == len(fields.task.steps)
+
+
+def test_without_a_script_the_worked_task_is_there(browser, page):
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(page)
+    place = tab.locator("#drill-attention")
+    assert place.locator("form").count() == 0
+    place.locator("summary").click()
+    text = place.locator("details").inner_text()
+    for step in draw("attention", 0).steps:
+        assert step.rule in text
+    context.close()
+
+
+def test_the_page_asks_for_nothing_and_fits_a_phone(browser, page):
+    context = browser.new_context(
+        offline=True, viewport={"width": PHONE, "height": 900}
+    )
+    tab, requests = context.new_page(), []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto(page)
+    for fold in tab.locator("summary").all():
+        fold.click()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE
+    assert all(url.startswith("file:") for url in requests)
+    context.close()
+
+
+def test_the_script_and_the_data_are_small():
+    assert (ROOT / "book/_static/drill.js").stat().st_size < 12_000
+    assert all(len(drill_html(name).encode()) < 25_000 for name in DRILLS)
+
+
+def test_no_text_ends_the_data_early():
+    for name in DRILLS:
+        data = drill_html(name).partition('application/json">')[2]
+        assert json.loads(data.partition("</script>")[0])

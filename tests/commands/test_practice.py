@@ -1,0 +1,435 @@
+"""Sessions in a workspace, as a reader has them in a shell."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from texts import ROOT
+
+from transformer_core.__main__ import main
+from transformer_core.practice.exercise import LayerExercise, UpdateExercise
+from transformer_core.practice.exercises import every_exercise
+from transformer_core.practice.workspace.folder import chapters, file_of
+from transformer_core.practice.workspace.substitution import places
+from transformer_core.tasks.bert import recipe as bert
+from transformer_core.tasks.dates import recipe as dates
+from transformer_core.training import Run
+
+LINEAR = """\
+import numpy as np
+
+
+def linear(x, weight, bias):
+    return x @ weight + bias, (x, weight)
+
+
+def linear_backward(dy, cache):
+    x, weight = cache
+    rows = dy.reshape(-1, dy.shape[-1])
+    dweight = x.reshape(-1, x.shape[-1]).T @ rows
+    return dy @ weight.T, dweight, rows.sum(axis=0)
+"""
+AVERAGED = LINEAR.replace("rows.sum(axis=0)", "rows.mean(axis=0)")
+NUMBER = len(list(every_exercise()))
+
+
+@pytest.fixture
+def folder(tmp_path, capsys):
+    """A new workspace."""
+    path = tmp_path / "mine"
+    assert main(["practice", "start", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+@pytest.fixture
+def practice(folder, capsys):
+    """Run a command in the workspace; return its status and what it printed."""
+
+    def run(command, *arguments):
+        status = main(["practice", command, str(folder), *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    return run
+
+
+def write(folder, text, chapter="120_linear"):
+    (folder / file_of(chapter)).write_text(text)
+
+
+def remembered(folder):
+    return json.loads((folder / "progress.json").read_text())
+
+
+def texts(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_start_says_what_it_wrote_and_what_it_left(tmp_path, capsys):
+    folder = tmp_path / "mine"
+    assert main(["practice", "start", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    names = ["README.txt", *map(file_of, chapters())]
+    assert printed == "".join(
+        [f"wrote {folder / name}\n" for name in names]
+        + [f"first steps: {folder / 'README.txt'}\n"]
+    )
+    assert sorted(texts(folder)) == sorted(names)
+
+    write(folder, "mine")
+    (folder / "150_layer_norm.py").unlink()
+    assert main(["practice", "start", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        f"wrote {folder / '150_layer_norm.py'}\nleft as they are: "
+    )
+    assert "120_linear.py" in printed
+    assert (folder / "120_linear.py").read_text() == "mine"
+
+
+def test_a_new_workspace_has_nothing_written(folder, practice):
+    before = texts(folder)
+    status, printed = practice("check")
+    assert status == 0
+    assert printed.count("not written yet\n") == NUMBER
+    assert f"0 of {NUMBER} are yours. Next: " in printed
+    assert texts(folder) == before
+
+
+def test_a_session(folder, practice):
+    """A mistake, a hint, the right answer; what is edited between two checks is seen."""
+    write(folder, AVERAGED)
+    status, printed = practice("check")
+    assert status == 1
+    assert re.search("^  linear +wrong: linear_backward: dbias is wrong", printed, re.M)
+    assert (
+        printed.count('"linear-bias-averaged"') == 1
+    )  # the report of the only wrong one
+    assert f"remembered in {folder / 'progress.json'}\n" in printed
+    assert f"0 of {NUMBER} are yours." in printed
+
+    status, printed = practice("hint", "linear")
+    assert (status, printed.split(":")[0]) == (0, "linear, hint 1 of 3")
+
+    write(folder, LINEAR)
+    status, printed = practice("check", "linear")
+    assert status == 0
+    assert "softmax" not in printed.split("remembered")[0]
+    assert "linear: right. linear_backward: right." in printed
+    assert f"1 of {NUMBER} are yours. Next: " in printed
+    entry = remembered(folder)["linear"]
+    assert [said for _, said in entry["mistakes"]] == ["linear-bias-averaged"]
+    assert (entry["state"], entry["hints"]) == ("right", 1)
+
+    status, printed = practice("ledger")
+    assert status == 0
+    assert printed.startswith(f"wrote {folder / 'ledger.html'}\n")
+    page = (folder / "ledger.html").read_text()
+    assert "linear-bias-averaged" in page and "Hints: 1 of 3." in page
+
+
+def test_the_next_one_is_the_first_that_is_not_right(folder, practice):
+    names = [each.name for group in chapters().values() for each in group]
+    write(folder, LINEAR)
+    assert f"Next: {names[0]}.\n" in practice("check")[1]
+    entries = remembered(folder)
+    for name in names[:3]:
+        entries[name] = entries["linear"]
+    (folder / "progress.json").write_text(json.dumps(entries))
+    assert f"Next: {names[3]}.\n" in practice("check", "linear")[1]
+
+
+def test_files_that_do_not_run_are_told_and_the_others_go_on(folder, practice):
+    write(folder, LINEAR)
+    write(folder, "def softmax(x:\n", "130_softmax")
+    write(folder, "import numpy\n1 / 0\n", "150_layer_norm")
+    status, printed = practice("check")
+    assert status == 1
+    assert "  130_softmax.py does not run: line 1: '(' was never closed\n" in printed
+    line = "ZeroDivisionError: division by zero, line 2: 1 / 0\n"
+    assert f"  150_layer_norm.py does not run: raises {line}" in printed
+    assert re.search("^  linear +right$", printed, re.MULTILINE)
+    assert practice("check", "softmax")[0] == 1
+
+
+def test_hints_are_given_one_at_a_time(folder, practice):
+    exercise = next(each for each in every_exercise() if each.name == "softmax")
+    for number, hint in enumerate(exercise.hints, start=1):
+        _, printed = practice("hint", "softmax")
+        said = f"softmax, hint {number} of 3: {hint}"
+        assert " ".join(printed.split()).startswith(" ".join(said.split()))
+        assert remembered(folder)["softmax"]["hints"] == number
+    status, printed = practice("hint", "softmax")
+    assert (status, printed) == (
+        0,
+        "softmax: there are no more hints. Read on in the chapter 130_softmax: "
+        "eq:softmax, eq:softmax-backward\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["check", "{}", "nobody"], "name: expected one of .*linear.*, got 'nobody'"),
+        (["hint", "{}", "nobody"], "name: expected one of .*linear.*, got 'nobody'"),
+        (["check", "{}/none"], "none: expected a folder that 'practice start' has .*"),
+        (["hint", "{}/none", "linear"], "none: expected a folder that .*"),
+        (["ledger", "{}/none"], "none: expected a folder that .*"),
+        (["train", "{}/none", "encoder"], "none: expected a folder that .*"),
+        (["train", "{}", "encoder"], "expected a function that is right, found none"),
+        (
+            ["train", "{}", "encoder", "--only", "softmax"],
+            "softmax: expected what can be trained with: not written yet",
+        ),
+        (
+            ["train", "{}", "encoder", "--only", "rms_norm"],
+            "rms_norm: expected what can be trained with: the package has no such part",
+        ),
+        (["train", "{}", "encoder", "--only", "nobody"], "name: expected one of .*"),
+        (["start", "{}/120_linear.py"], r".*File exists: .*120_linear.py.*"),
+    ],
+)
+def test_bad_arguments_are_one_line(folder, capsys, arguments, message):
+    arguments = [each.format(folder) for each in arguments]
+    assert main(["practice", *arguments]) == 1
+    captured = capsys.readouterr()
+    assert re.fullmatch(f"error: (.*/)?{message}\n", captured.err)
+    assert captured.out == ""
+    assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["check"], ["hint", "linear"], ["ledger"], ["check", "linear"]]
+)
+def test_a_broken_memory_is_one_line_and_is_kept(folder, practice, command):
+    (folder / "progress.json").write_text('{"linear": 3}')
+    before = texts(folder)
+    name, *arguments = command
+    assert practice(name, *arguments) == (
+        1,
+        f"error: {folder / 'progress.json'}: linear: expected a JSON object\n",
+    )
+    assert texts(folder) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_file_is_examined_on_every_save_until_ctrl_c(folder):
+    printed = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "transformer_core", "practice", "check"]
+        + [str(folder), "--watch"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        reader = threading.Thread(target=lambda: printed.extend(process.stdout))
+        reader.start()
+
+        def wait_for(text):
+            for _ in range(600):
+                if text in "".join(printed):
+                    return
+                time.sleep(0.05)
+            pytest.fail(f"{text!r} in {''.join(printed)!r}")
+
+        try:
+            wait_for("watching")
+            for text, said in (
+                (AVERAGED, "linear-bias-averaged"),
+                ("def (", "line 1: invalid syntax"),
+                (LINEAR, f"1 of {NUMBER} are yours"),
+            ):
+                write(folder, text)
+                wait_for(said)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            reader.join()
+    assert printed[-1] == "stopped\n"
+    later = "".join(printed).partition("watching")[2]
+    assert later.count("120_linear.py: ") == 3
+    assert "130_softmax.py: " not in later  # only what was saved
+
+
+def scores(printed):
+    """Read a table of scores: name to yours and the package's."""
+    found = re.findall(r"^(\S.*?) {2,}([\d.]+%?)  +([\d.]+%?)$", printed, re.MULTILINE)
+    return {name: (yours, package) for name, yours, package in found}
+
+
+def test_a_training_with_one_part_of_ones_own(folder, practice, tmp_path, capsys):
+    write(folder, LINEAR)
+    out = tmp_path / "runs"
+    status, printed = practice("train", "encoder", "--epochs", "3", "--out", str(out))
+    assert status == 0
+    assert printed.startswith("yours: linear\n")
+    assert printed.endswith(f"saved in {out}/yours and {out}/package\n")
+    assert "yours  the package's\n" in printed
+
+    assert (
+        main(["train", "encoder", "--out", str(tmp_path / "run"), "--epochs", "3"]) == 0
+    )
+    expected = dict(
+        re.findall(r"^(MSE.*?) +([\d.]+)$", capsys.readouterr().out, re.MULTILINE)
+    )
+    assert len(expected) == 3
+    for name, (yours, package) in scores(printed).items():
+        assert package == expected.pop(name)
+        assert float(yours) == pytest.approx(float(package), rel=1e-3)
+    assert expected == {}
+    checkpoint = "checkpoint.safetensors"
+    assert (out / "package" / checkpoint).read_bytes() == (
+        tmp_path / "run" / checkpoint
+    ).read_bytes()
+    assert Run(out / "yours").settings() == Run(tmp_path / "run").settings()
+
+
+def test_what_is_wrong_takes_no_part(folder, practice):
+    write(folder, LINEAR)
+    write(folder, "def softmax(x, keep=None):\n    return x, x\n", "130_softmax")
+    write(folder, "import nothing_of_this_name\n", "150_layer_norm")
+    status, printed = practice("train", "encoder", "--epochs", "1")
+    assert status == 0
+    assert "left out: softmax: wrong: softmax: " in printed
+    assert "left out: layer_norm: wrong: 150_layer_norm.py does not run" in printed
+    assert "\nyours: linear\n" in printed
+
+
+def test_what_a_training_does_not_call_is_told(folder, practice):
+    write(folder, LINEAR)
+    write(
+        folder,
+        "import math\n\nimport numpy as np\n\n\ndef gelu_tanh(x):\n"
+        "    t = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))\n"
+        "    return x * (1 + t) / 2, (x, t)\n\n\ndef gelu_tanh_backward(dy, cache):\n"
+        "    x, t = cache\n"
+        "    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)\n"
+        "    return dy * ((1 + t) / 2 + x * (1 - t**2) * slope / 2)\n",
+        "160_feed_forward",
+    )
+    _, printed = practice("train", "encoder", "--epochs", "1")
+    assert "yours: linear, gelu_tanh\n" in printed
+    assert "not called by this training: gelu_tanh\n" in printed
+    _, printed = practice("train", "encoder", "--epochs", "1", "--only", "linear")
+    assert "yours: linear\n" in printed
+    assert "gelu_tanh" not in printed
+
+
+def test_double_precision_is_told(folder, practice):
+    write(
+        folder, LINEAR.replace("x @ weight + bias", "x @ weight + np.float64(1) * bias")
+    )
+    status, printed = practice("train", "encoder", "--epochs", "1")
+    assert status == 0
+    assert "given float32 and returned float64: linear." in printed
+
+
+def test_what_fails_in_a_training_names_the_function_and_the_line(folder, practice):
+    late = "    if len(x) > 30:\n        return 1 / 0\n"
+    write(
+        folder, LINEAR.replace("    return x @ weight", late + "    return x @ weight")
+    )
+    status, printed = practice("train", "encoder", "--epochs", "1")
+    assert status == 1
+    message = "linear raises ZeroDivisionError: division by zero line 6: return 1 / 0"
+    assert " ".join(printed.split()).endswith(message)
+
+
+def test_a_folder_in_use_is_told_before_the_training(folder, practice, tmp_path):
+    write(folder, LINEAR)
+    status, printed = practice("train", "encoder", "--out", str(tmp_path))
+    assert status == 1
+    assert f"out: expected a new or empty folder, got {tmp_path}\n" in printed
+
+
+def write_everything(folder):
+    """Write every function of the package into the workspace, under its own name."""
+    for chapter, exercises in chapters().items():
+        parts = []
+        for exercise in exercises:
+            if not places(exercise):
+                continue
+            module, name = exercise.forward.__module__, exercise.forward.__qualname__
+            if isinstance(exercise, LayerExercise | UpdateExercise):
+                right, method = name.split(".")
+                methods = [method] + ["backward"] * (exercise.backward is not None)
+                body = "".join(f"    {m} = {right}_.{m}\n" for m in methods)
+                parts.append(f"from {module} import {right} as {right}_\n\n")
+                parts.append(f"class {exercise.name}:\n{body}\n\n")
+                continue
+            names = [name] + [f"{name}_backward"] * (exercise.backward is not None)
+            for own, each in zip(
+                (exercise.name, f"{exercise.name}_backward"), names, strict=False
+            ):
+                parts.append(f"from {module} import {each} as {each}_\n\n")
+                parts.append(f"def {own}(*a, **k):\n    return {each}_(*a, **k)\n\n\n")
+        write(folder, "".join(parts), chapter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model, options",
+    [
+        ("encoder", ["--epochs", "2"]),
+        ("dates", ["--steps", "2"]),
+        ("bert", ["--steps", "2", "--text", "{}"]),
+    ],
+)
+def test_with_all_parts_of_ones_own_a_model_is_the_same_to_the_bit(
+    folder, practice, tmp_path, monkeypatch, model, options
+):
+    monkeypatch.setitem(dates.DEFAULTS, "batch", 4)
+    monkeypatch.setattr(dates, "UNSEEN", 20)
+    small = {"length": 16, "layers": 1, "vocabulary": 60, "batch": 8}
+    for name, value in small.items():
+        monkeypatch.setitem(bert.DEFAULTS, name, value)
+    text = tmp_path / "cats.txt"
+    words = ["the", "cat", "will", "chase", "a", "mouse", "and", "its", "cheese", "."]
+    order = np.random.default_rng(0).permuted([words * 10] * 60, axis=1)
+    text.write_text("\n\n".join(map(" ".join, order)))
+    out = tmp_path / "runs"
+    write_everything(folder)
+
+    options = [option.format(text) for option in options]
+    status, printed = practice("train", model, *options, "--out", str(out))
+    assert status == 0, printed
+    assert "left out: " not in printed
+    assert len(scores(printed)) > 1
+    assert all(yours == package for yours, package in scores(printed).values())
+    name = "checkpoint.safetensors"
+    yours, package = ((out / run / name).read_bytes() for run in ("yours", "package"))
+    assert yours == package
+
+
+@pytest.mark.parametrize("subcommand", ["start", "check", "hint", "ledger", "train"])
+def test_help_names_what_is_asked_for(capsys, subcommand):
+    with pytest.raises(SystemExit) as exit_:
+        main(["practice", subcommand, "--help"])
+    assert exit_.value.code == 0
+    assert "FOLDER" in capsys.readouterr().out
+
+
+def test_the_trainings_have_the_settings_of_train(capsys):
+    options = {}
+    for command in (["train"], ["practice", "train", "FOLDER"]):
+        for model in ("encoder", "dates", "bert"):
+            with pytest.raises(SystemExit):
+                main([*command, model, "--help"])
+            found = set(
+                re.findall("^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+            )
+            options.setdefault(model, []).append(found)
+    for alone, practising in options.values():
+        assert practising - {"--only"} == alone - {"--resume"}

@@ -1,0 +1,345 @@
+"""Every task of every chapter: its answers are those of the package, its slips are wrong."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.counting import Counted, count_everything
+from transformer_core.layers import (
+    AttentionSpec,
+    EncoderLayer,
+    FeedForward,
+    LayerNorm,
+    LayerSpec,
+    Linear,
+    Residual,
+)
+from transformer_core.ops import (
+    attention,
+    attention_backward,
+    cross_entropy,
+    cross_entropy_backward,
+    dropout,
+    dropout_backward,
+    embedding,
+    embedding_backward,
+    layer_norm,
+    layer_norm_backward,
+    linear,
+    linear_backward,
+    relu,
+    relu_backward,
+    softmax,
+    softmax_backward,
+)
+from transformer_core.ops.embedding import tied_readout, tied_readout_backward
+from transformer_core.optim import SGD, Adam, clip_by_global_norm, warmup_stable_decay
+from transformer_core.practice.drills import DRILLS, draw
+from transformer_core.practice.drills.drill import LEVELS
+from transformer_core.practice.drills.exact import numbers, parse, show
+from transformer_core.training import combine
+
+LN2 = np.log(2)
+BARELY = 1e-300  # an epsilon that changes nothing
+
+every_drill = pytest.mark.parametrize("name", DRILLS)
+any_seed = given(seed=st.integers(0, 10**6))
+
+
+def floats(value):
+    """A value of a drill as float64."""
+    return np.array(value_list(value), float)
+
+
+def value_list(value):
+    return value if isinstance(value, Fraction) else [value_list(v) for v in value]
+
+
+# What the package says: one function a chapter, from the given arrays to all answers.
+
+
+def of_gradient_check(a, b, c, x, h):
+    def f(x):
+        return a * x**3 + b * x**2 + c * x
+
+    tiny = 1e-30
+    slope = f(x + 1j * tiny).imag / tiny
+    central = (f(x + h) - f(x - h)) / (2 * h)
+    return f(x + h), f(x - h), central, slope, central - slope, f(x + 1j * h).imag / h
+
+
+def of_linear(x, w, b, dy):
+    y, cache = linear(x, w, b)
+    return y, *linear_backward(dy, cache)
+
+
+def of_softmax(multiples, dweights):
+    weights, cache = softmax(multiples * LN2)
+    centre = dweights @ weights
+    return np.exp(multiples * LN2), weights, centre, softmax_backward(dweights, cache)
+
+
+def of_cross_entropy(multiples, words, counted):
+    words = words.astype(int)
+    losses = [
+        cross_entropy(z[None], w[None])[0]
+        for z, w in zip(multiples * LN2, words, strict=True)
+    ]
+    _, cache = cross_entropy(multiples * LN2, words, counted)
+    weights = counted / counted.sum()
+    gradient = cross_entropy_backward(1.0, cache)
+    return softmax(multiples * LN2)[0], np.exp(losses), weights, gradient
+
+
+def of_layer_norm(x, gamma, dy):
+    _, cache = layer_norm(x, gamma, np.zeros(4), BARELY)
+    dx, dgamma, _ = layer_norm_backward(dy, cache)
+    g = dy * gamma
+    means = g.mean(), (g * cache.x_hat).mean()
+    return x.mean(), x.std(), cache.x_hat, g, *means, dx, dgamma
+
+
+def of_feed_forward(x, w1, b1, w2, b2, dy):
+    layer = FeedForward(2, 3, np.random.default_rng(0), np.float64)
+    parameters = layer.parameters()
+    for array, value in zip(parameters.values(), (w1, b1, w2, b2), strict=True):
+        array[...] = value
+    y, cache = layer.forward(x)
+    dx, grads = layer.backward(dy, cache)
+    h, _ = linear(x, w1, b1)
+    a, relu_cache = relu(h)
+    _, second = linear(a, w2, b2)
+    da, dw2, _ = linear_backward(dy, second)
+    assert np.allclose(dw2, list(grads.values())[2])
+    return h, a, y, dw2, da, relu_backward(da, relu_cache), dx
+
+
+def of_attention(query, key, value, doutput):
+    query = query[None] * LN2
+    output, cache = attention(query, key, value)
+    dquery, dkey, dvalue = attention_backward(doutput[None], cache)
+    dweights = doutput @ value.T
+    _, softmax_cache = softmax(query @ key.T / 2)
+    return (
+        (query @ key.T / 2 / LN2)[0],
+        cache.weights[0],
+        output[0],
+        dvalue,
+        dweights,
+        softmax_backward(dweights[None], softmax_cache)[0],
+        dquery[0],
+        dkey[0] / LN2,
+    )
+
+
+def of_multi_head_attention(first, weights, value, mix, dy):
+    second = weights @ value
+    joined = np.concatenate([first, second])
+    y, cache = linear(joined, mix)
+    djoined, _, _ = linear_backward(dy, cache)
+    alone, _ = linear(np.concatenate([first, np.zeros(2)]), mix)
+    _, head = attention(np.sqrt(3) * np.log(weights[None]), np.eye(3), value)
+    _, _, dvalue = attention_backward(djoined[None, 2:], head)
+    return second, joined, y, alone, djoined[:2], djoined[2:], dvalue
+
+
+def of_embedding(table, ids, drows, h, b, dz):
+    rows, looked_up = embedding(ids.astype(int), table)
+    z, read_out = tied_readout(h[None], table, b)
+    dh, from_readout, *_ = tied_readout_backward(dz[None], read_out)
+    from_rows = embedding_backward(drows, looked_up)
+    return rows, from_rows, z[0], dh[0], from_readout, from_rows + from_readout
+
+
+def of_optimizers(g, theta, rate, mu, beta1, beta2):
+    trace = {}
+    for name, make in {
+        "momentum": lambda p: SGD(p, rate, momentum=mu),
+        "adam": lambda p: Adam(p, rate, beta1, beta2, BARELY),
+    }.items():
+        parameter = {"theta": np.array([theta])}
+        optimizer = make(parameter)
+        for gradient in g:
+            optimizer.step({"theta": np.array([gradient])})
+            state = [float(average[0]) for average in optimizer.state().values()]
+            trace.setdefault(name, []).append([float(parameter["theta"][0]), *state])
+    (at, velocity) = np.transpose(trace["momentum"])
+    (theta_adam, m, v) = np.transpose(trace["adam"])
+    t = np.array([1, 2])
+    steps = -np.diff([theta, *theta_adam]) / rate
+    corrected = m / (1 - beta1**t), v / (1 - beta2**t)
+    return velocity, at, m, v, *corrected, steps, theta_adam
+
+
+def of_schedules(counts, losses, first, second, most, steps, warmup, decay, at):
+    _, loss, _ = combine(
+        (n, loss, {"w": np.zeros(1)}) for n, loss in zip(counts, losses, strict=True)
+    )
+    clipped, norm = clip_by_global_norm({"a": first, "b": second}, most)
+    lengths = [int(n) for n in (steps, warmup, decay)]
+    rates = [
+        warmup_stable_decay(int(t), lengths[0], 1.0, lengths[1], lengths[2]) for t in at
+    ]
+    return loss, norm, clipped["a"], clipped["b"], rates
+
+
+def of_residual(x, r, v, dy):
+    branch = Linear(4, 4, np.random.default_rng(0), np.float64, bias=False)
+    branch.weight[...] = 0
+    branch.weight[int(r)] = v
+    block = Residual(branch, LayerNorm(4, np.float64, BARELY), "post")
+    y, cache = block.forward(x)
+    dx, _ = block.backward(dy, cache)
+    written, branch_cache = branch.forward(x)
+    dz, _ = block.norm.backward(dy, cache.norm)
+    through, _ = branch.backward(dz, branch_cache)
+    return written, x + written, y, dz, through, dx
+
+
+class Falls:
+    """A generator by which a certain mask falls."""
+
+    def __init__(self, mask):
+        self.mask = mask
+
+    def random(self, shape, dtype):
+        return np.broadcast_to(self.mask, shape).astype(dtype)
+
+
+def of_dropout(x, rate, mask, dy):
+    y, cache = dropout(x, float(rate), Falls(mask))
+    masks = np.array(list(product([0, 1], repeat=4)))
+    chances = np.prod(np.where(masks, 1 - rate, rate), axis=1)
+    all_y = np.array([dropout(x, float(rate), Falls(mask))[0] for mask in masks])
+    average = chances @ all_y
+    return y, dropout_backward(dy, cache), average, chances @ all_y**2 - average**2
+
+
+def of_cost(t, d, f):
+    def products():
+        return [size for _, name, size, *_ in Counted.log if name == "matmul"]
+
+    def counted(t):
+        spec = LayerSpec(int(d), AttentionSpec(1, bias=False), int(f), "post")
+        layer = EncoderLayer(spec, np.random.default_rng(0))
+        weights = sum(a.size for a in layer.parameters().values() if a.ndim == 2)
+        count_everything(layer)
+        Counted.log.clear()
+        x = np.random.default_rng(1).normal(size=(1, int(t), int(d))).view(Counted)
+        y, cache = layer.forward(x)
+        forward = products()
+        layer.backward(y, cache)
+        return weights, forward, sum(products())
+
+    weights, forward, both = counted(t)
+    qkv, scores, averages, output, first, second = forward
+    _, longer, _ = counted(2 * t)
+    return (
+        qkv + output,
+        scores + averages,
+        first + second,
+        sum(forward),
+        both,
+        sum(longer),
+        weights,
+    )
+
+
+WITNESSES = {name: globals()[f"of_{name}"] for name in DRILLS}
+
+
+@every_drill
+@any_seed
+def test_every_answer_is_what_the_package_computes(name, seed):
+    task = draw(name, seed)
+    found = WITNESSES[name](*map(floats, task.given.values()))
+    for step, value in zip(task.steps, found, strict=True):
+        right = floats(step.answer)
+        assert right.shape == np.shape(value), step.prompt
+        assert np.allclose(right, value, rtol=1e-9, atol=1e-9), step.prompt
+
+
+@every_drill
+@any_seed
+def test_every_slip_is_wrong_and_named_with_the_rule(name, seed):
+    for step in draw(name, seed).steps:
+        values = [step.answer, *step.slips.values()]
+        assert len({show(value) for value in values}) == len(values)
+        assert step.verdict(step.answer) == ""
+        for mistake, slip in step.slips.items():
+            assert step.verdict(slip) == f"{mistake} {step.rule}"
+
+
+@every_drill
+@any_seed
+def test_every_number_is_small_enough_for_paper(name, seed):
+    task = draw(name, seed)
+    values = [*task.given.values(), *(step.answer for step in task.steps)]
+    for number in (n for value in values for n in numbers(value)):
+        assert abs(number.numerator) < (10_000 if name == "cost" else 2_000)
+        assert number.denominator <= 64
+
+
+@every_drill
+@any_seed
+def test_answers_are_read_as_they_are_written(name, seed):
+    for step in draw(name, seed).steps:
+        for value in (step.answer, *step.slips.values()):
+            assert parse(show(value), step.answer) == value
+
+
+@every_drill
+def test_the_seed_decides(name):
+    assert draw(name, 3) == draw(name, 3)
+    tasks = [draw(name, seed) for seed in range(20)]
+    assert len({str(task.given) for task in tasks}) > 15
+
+
+@every_drill
+def test_the_words_do_not_depend_on_the_seed(name):
+    """The pages hold them once for all tasks."""
+    words = {
+        (
+            task.title,
+            task.question,
+            *task.given,
+            *((s.prompt, s.rule, *s.slips) for s in task.steps),
+        )
+        for task in (draw(name, seed) for seed in range(100))
+    }
+    assert len(words) == 1
+
+
+@every_drill
+def test_the_levels_leave_more_and_more_open(name):
+    task = draw(name, 0)
+    worked, complete, free = map(task.to_fill, LEVELS)
+    assert worked == ()
+    assert set(complete) < set(free) == set(range(len(task.steps)))
+    assert complete[-1] == free[-1]
+
+
+@every_drill
+def test_a_prompt_does_not_give_its_rule_away(name):
+    task = draw(name, 0)
+    for step in task.steps:
+        assert step.rule not in step.prompt
+        assert step.rule.endswith(".")
+        assert all(mistake.endswith(".") for mistake in step.slips)
+
+
+def test_most_steps_know_slips():
+    steps = [step for name in DRILLS for step in draw(name, 0).steps]
+    assert len(DRILLS) >= 14
+    assert sum(bool(step.slips) for step in steps) > 0.95 * len(steps)
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(
+        ValueError, match="name: expected one of .*softmax.*, got 'sof'"
+    ):
+        draw("sof", 0)

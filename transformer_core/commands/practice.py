@@ -1,0 +1,289 @@
+"""``practice``: write it yourself, and have it examined."""
+
+from pathlib import Path
+from textwrap import fill
+
+from transformer_core.practice.exercises import find_exercise
+from transformer_core.practice.workspace.examined import RIGHT, WRONG, examine_own
+from transformer_core.practice.workspace.folder import (
+    README,
+    changes,
+    chapters,
+    check_workspace,
+    file_of,
+    read,
+    start,
+    states,
+)
+from transformer_core.practice.workspace.ledger import FILE as LEDGER
+from transformer_core.practice.workspace.ledger import ledger
+from transformer_core.practice.workspace.progress import Progress
+from transformer_core.practice.workspace.substitution import places
+from transformer_core.practice.workspace.training import PACKAGE, YOURS, train_both
+from transformer_core.training.run import write_atomically
+
+
+def add_parser(commands, add_models):
+    """Add the commands of the workspace; ``add_models`` adds the models of ``train``."""
+    parser = commands.add_parser("practice", help="write it yourself")
+    subcommands = parser.add_subparsers(dest="subcommand", required=True)
+    add(
+        subcommands,
+        "start",
+        run_start,
+        "write one file a chapter, with signatures and no code",
+        "Write one file for each chapter into FOLDER, with the signatures, the shapes and the "
+        "labels of the equations of what you can write, and README.txt with the first steps. A "
+        "file that is there stays as it is.",
+    )
+    check = add(
+        subcommands,
+        "check",
+        run_check,
+        "examine what you have written",
+        "Examine what is written in FOLDER: a line for each exercise, the full report for NAME "
+        "or for the only one that is wrong, and what comes next. The exit status is 1 if "
+        "anything is wrong.",
+    )
+    check.add_argument("name", metavar="NAME", nargs="?", help="one exercise alone")
+    check.add_argument(
+        "--watch",
+        action="store_true",
+        help="go on, and examine a file whenever it is saved; Ctrl-C ends it",
+    )
+    hint = add(
+        subcommands,
+        "hint",
+        run_hint,
+        "get the next of three hints",
+        "Print the next hint for the exercise NAME: there are three, each says more than the one "
+        "before, and none is the solution.",
+    )
+    hint.add_argument("name", metavar="NAME", help="an exercise")
+    add(
+        subcommands,
+        "ledger",
+        run_ledger,
+        "write your own ledger of equations",
+        f"Write {LEDGER} into FOLDER: by chapter what you have written, the label of its "
+        "equation, its errors, and the mistakes on the way.",
+    )
+    train = add(
+        subcommands,
+        "train",
+        run_train,
+        "train a model with your functions",
+        "Train a model of the book with your functions in the place of the package's, and once "
+        "more without them, and print the scores of both. What is not right takes no part.",
+    )
+    for model in add_models(train):
+        model.add_argument(
+            "--only",
+            nargs="+",
+            metavar="NAME",
+            help="the exercises to take from FOLDER (default: all that are right)",
+        )
+        model.add_argument(
+            "--out",
+            metavar="RUN",
+            help="a new folder for both runs, RUN/yours and RUN/package (default: they are not "
+            "kept)",
+        )
+
+
+def add(subcommands, name, run, summary, description):
+    """Add a command that works in a folder."""
+    parser = subcommands.add_parser(name, help=summary, description=description)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="your workspace")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run_start(options):
+    written, left = start(options.folder)
+    for name in written:
+        print(f"wrote {options.folder / name}")
+    if left:
+        print(f"left as they are: {', '.join(left)}")
+    print(f"first steps: {options.folder / README}")
+
+
+def run_check(options):
+    folder, name = options.folder, options.name
+    check_workspace(folder)
+    groups = chapters()
+    if name:
+        exercise = find_exercise(name)
+        groups = {exercise.chapter: [exercise]}
+    before = states(folder)
+    wrong = check(folder, groups, name)
+    if not options.watch:
+        return int(wrong)
+    print(f"watching {folder}, Ctrl-C ends it", flush=True)
+    try:
+        for changed in changes(folder, before):
+            some = {
+                chapter: groups[chapter] for chapter in changed if chapter in groups
+            }
+            if some:
+                print()
+                check(folder, some, name)
+    except KeyboardInterrupt:
+        print("stopped")
+    return 0
+
+
+def check(folder, groups, name=None):
+    """Examine chapters, print what is found and remember it; return whether anything is wrong."""
+    progress = Progress(folder)
+    wrong, reports = [], []
+    for chapter, exercises in groups.items():
+        examined = examine_chapter(folder, chapter, exercises)
+        print("\n".join(lines(chapter, examined)), flush=True)
+        for each in examined:
+            progress.note(each)
+        wrong += [each for each in examined if each.state == WRONG]
+        reports += [each.report for each in examined if each.report]
+    if not name:
+        failing = [report for report in reports if report.written and not report.right]
+        reports = failing if len(failing) == 1 else []
+    for report in reports:
+        print(f"\n{report}\n")
+    if progress.save():
+        print(f"remembered in {progress.path}")
+    print(what_comes_next(progress.right()), flush=True)
+    return bool(wrong)
+
+
+def examine_chapter(folder, chapter, exercises):
+    """Examine what the file of a chapter has of some exercises."""
+    names = {exercise.name for exercise in exercises}
+    owns = read(folder, chapter)
+    return [examine_own(own) for own in owns if own.exercise.name in names]
+
+
+def lines(chapter, examined):
+    """Yield a line for the file, and one for each exercise, or for why it cannot be read."""
+    yours = sum(each.state == RIGHT for each in examined)
+    yield f"{file_of(chapter)}: {yours} of {len(examined)}"
+    problems = {each.own.problem for each in examined}
+    if len(problems) == 1 and all(problems):
+        yield f"  {problems.pop()}"
+        return
+    width = max(len(each.name) for each in examined)
+    for each in examined:
+        yield f"  {each.name:{width}}  {each.line}"
+
+
+def what_comes_next(right):
+    """Count what is right, and name what is not, by the order of the book."""
+    names = [each.name for group in chapters().values() for each in group]
+    left = [name for name in names if name not in right]
+    if not left:
+        return f"All {len(names)} are yours."
+    return f"{len(names) - len(left)} of {len(names)} are yours. Next: {left[0]}."
+
+
+def run_hint(options):
+    exercise = find_exercise(options.name)
+    check_workspace(options.folder)
+    progress = Progress(options.folder)
+    entry = progress.of(exercise.name)
+    given, hints = entry["hints"], exercise.hints
+    if given >= len(hints):
+        equations = ", ".join(about.equation for about in exercise.functions)
+        print(
+            f"{exercise.name}: there are no more hints. Read on in the chapter "
+            f"{exercise.chapter}: {equations}"
+        )
+        return
+    print(fill(f"{exercise.name}, hint {given + 1} of {len(hints)}: {hints[given]}"))
+    entry["hints"] = given + 1
+    progress.save()
+    print(f"remembered in {progress.path}")
+
+
+def run_ledger(options):
+    folder = options.folder
+    check_workspace(folder)
+    progress = Progress(folder)
+    examined = {
+        chapter: examine_chapter(folder, chapter, exercises)
+        for chapter, exercises in chapters().items()
+    }
+    for group in examined.values():
+        for each in group:
+            progress.note(each)
+    progress.save()
+    write_atomically(folder / LEDGER, ledger(examined, progress).encode())
+    print(f"wrote {folder / LEDGER}")
+    print(what_comes_next(progress.right()))
+
+
+def run_train(options):
+    folder = options.folder
+    check_workspace(folder)
+    groups = chapters()
+    if options.only:
+        exercises = [find_exercise(name) for name in dict.fromkeys(options.only)]
+        groups = {
+            chapter: [each for each in group if each in exercises]
+            for chapter, group in groups.items()
+        }
+    examined = [
+        each
+        for chapter, exercises in groups.items()
+        for each in examine_chapter(folder, chapter, exercises)
+    ]
+    owns = taken(examined, bool(options.only))
+    names = [own.exercise.name for own in owns]
+    print(fill(f"yours: {', '.join(names)}"), flush=True)
+    scores = train_both(options.recipe, options.given(options), owns, options.out)
+    print("\n".join(table(scores.yours, scores.package)))
+    idle = [name for name in names if name not in scores.used.called]
+    if idle:
+        print(fill(f"not called by this training: {', '.join(idle)}"))
+    if scores.used.float64:
+        print(
+            fill(
+                f"given float32 and returned float64: {', '.join(sorted(scores.used.float64))}. "
+                "It was cast back. A cause may be a number of NumPy, such as np.sqrt(3), where "
+                "math.sqrt(3) would do, or an array made without a dtype."
+            )
+        )
+    if options.out:
+        print(f"saved in {options.out}/{YOURS} and {options.out}/{PACKAGE}")
+
+
+def taken(examined, asked_for):
+    """Return what takes part in a training, and say of what is written and does not why."""
+    owns = []
+    for each in examined:
+        reason = "" if each.state == RIGHT else each.line
+        if not places(each.own.exercise):
+            reason = "the package has no such part"
+        if not reason:
+            owns.append(each.own)
+        elif asked_for:
+            raise ValueError(
+                f"{each.name}: expected what can be trained with: {reason}"
+            )
+        elif each.own.written or each.own.problem:
+            print(f"left out: {each.name}: {reason}")
+    if not owns:
+        raise ValueError("expected a function that is right, found none")
+    return owns
+
+
+def table(yours, package):
+    """Yield the scores of both trainings, side by side."""
+    heads = "yours", "the package's"
+    first = max(map(len, yours))
+    widths = [
+        max(map(len, [head, *scores.values()]))
+        for head, scores in zip(heads, (yours, package), strict=True)
+    ]
+    rows = [("", *heads), *((name, yours[name], package[name]) for name in yours)]
+    for name, *cells in rows:
+        shown = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        yield f"{name:{first}}  {'  '.join(shown)}"

@@ -1,0 +1,1 @@
+"""The reader's own folder: what they write in it, and what becomes of that."""
