@@ -6,7 +6,7 @@
 import json
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import NamedTuple
 
 if __name__ == "__main__":
@@ -35,9 +35,9 @@ class Finding(NamedTuple):
 def finding(answer):
     """Examine one answer; the first of an exercise waits for all its mistakes to be run once."""
     functions = answer.functions()
-    start = perf_counter()
+    start = process_time()
     report = examine(answer.exercise, **functions)
-    seconds = perf_counter() - start
+    seconds = process_time() - start
     said = (*report.explanations, report.verdict)[0].partition("\n")[0]
     return Finding(
         answer.group,

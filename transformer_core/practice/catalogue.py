@@ -397,6 +397,14 @@ CATALOGUE = [
             )
         },
         "the forward pass is exact, the backward pass that of the tanh form",
+        forms=(
+            {
+                "return dy * (probability + x * density)": (
+                    "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))\n"
+                    "    return dy * ((1 + tanh) / 2 + x * density)"
+                )
+            },
+        ),
     ),
     Mutant(
         "gelu-tanh-factor-lost",
@@ -660,6 +668,14 @@ CATALOGUE = [
             )
         },
         "of several cotangents for one row, += keeps the last",
+        forms=(
+            {
+                "add_rows(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids": (
+                    "rows = drows.reshape(-1, drows.shape[-1])\n"
+                    "    dtable[ids.ravel()[::-1]] = rows[::-1]"
+                )
+            },
+        ),
     ),
     Mutant(
         "embedding-reads-minus-one",
@@ -1128,6 +1144,10 @@ CATALOGUE = [
             "(1 - self.beta2**self.steps) ** 0.5": "1.0",
         },
         "the moving averages start at 0 and are taken as they are",
+        forms=(
+            {"self.learning_rate / (1 - self.beta1**self.steps)": "self.learning_rate"},
+            {"(1 - self.beta2**self.steps) ** 0.5": "1.0"},
+        ),
     ),
     Mutant(
         "adam-corrects-its-state",
@@ -1204,6 +1224,7 @@ CATALOGUE = [
         "optim/sgd.py",
         {"v *= self.momentum": "grad = self.momentum * grad"},
         "the momentum multiplies the gradient instead of the velocity",
+        forms=({"            v *= self.momentum\n": ""},),
     ),
     Mutant(
         "clipping-each-array",

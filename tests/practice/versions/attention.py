@@ -281,6 +281,63 @@ PLANTED = [
         "softmax-mask-inverted",
         {"np.where(keep, 0.0, -np.inf)": "np.where(keep, -np.inf, 0.0)"},
     ),
+    (
+        Einsum,
+        "attention-key-not-transposed",
+        {'"...ts,...tk->...sk", dS, Q': '"...st,...tk->...sk", dS, Q'},
+    ),
+    (
+        Queries,
+        "attention-key-not-transposed",
+        {
+            "dkey[head] += scale * np.outer(dscores, query[at])": (
+                "dkey[at] += scale * (dscores @ query[head])"
+            )
+        },
+    ),
+    (
+        Queries,
+        "attention-query-and-key-exchanged",
+        {"return dquery, dkey, dvalue": "return dkey, dquery, dvalue"},
+    ),
+    (
+        Einsum,
+        "attention-scale-forgotten",
+        {
+            "np.sqrt(query.shape[-1])": "1.0",
+            "dS, K) / np.sqrt(K.shape[-1])": "dS, K)",
+            "dS, Q) / np.sqrt(K.shape[-1])": "dS, Q)",
+        },
+    ),
+    (Matrices, "attention-scale-forgotten-backward", {"ds @ key / root": "ds @ key"}),
+    (
+        Matrices,
+        "softmax-row-sum",
+        {"p * dp - p * delta": "p * (dp - p * dp.sum(axis=-1, keepdims=True))"},
+    ),
+    (
+        Matrices,
+        "softmax-mask-finite",
+        {"np.where(keep, 0.0, -np.inf)": "np.where(keep, 0.0, -1e9)"},
+    ),
+    (
+        Queries,
+        "softmax-mask-finite",
+        {
+            "scores[~keep[at]] = -np.inf": "scores[~keep[at]] = -1e9",
+            "            if keep[at].any():\n                exponentials": (
+                "            if True:\n                exponentials"
+            ),
+        },
+    ),
+    (
+        Einsum,
+        "softmax-over-the-queries",
+        {
+            "scores.max(axis=-1": "scores.max(axis=-2",
+            '"...ts->...t", e)[..., None]': '"...ts->...s", e)[..., None, :]',
+        },
+    ),
 ]
 
 UNKNOWN = [

@@ -228,6 +228,36 @@ PLANTED = [
             "(w / w.sum())": "(w / len(w))",
         },
     ),
+    (
+        Loops,
+        "cross-entropy-gradient-unmasked",
+        {"weights[at] / weights.sum() * (p": "(1 / weights.size) * (p"},
+    ),
+    (
+        Loops,
+        "cross-entropy-gradient-of-the-sum",
+        {"return dloss * dlogits": "return dloss * dlogits * targets.size"},
+    ),
+    (
+        OneHot,
+        "cross-entropy-mean-over-everything",
+        {
+            "weights / weights.max()": "weights * 1.0",
+            "share = share / share.sum()": "share = share / targets.size",
+        },
+    ),
+    (
+        OneHot,
+        "cross-entropy-smoothing-forgotten",
+        {'"wanted": wanted': '"wanted": np.eye(size)[targets]'},
+    ),
+    (
+        Flat,
+        "cross-entropy-padding-counted",
+        {
+            "loss = np.average(surprise[counted], weights=w[counted])": "loss = surprise.mean()"
+        },
+    ),
 ]
 
 UNKNOWN = [

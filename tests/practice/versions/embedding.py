@@ -171,6 +171,33 @@ PLANTED = [
         "linear-last-sequence-alone",
         {"dtable[v] += dlogits": "dtable[v] = dlogits"},
     ),
+    (
+        AddAt,
+        "embedding-repeats-lost",
+        {
+            'np.add.at(dtable, cache["ids"], drows)': (
+                "for at in np.ndindex(drows.shape[:-1]):\n"
+                '            dtable[cache["ids"][at]] = drows[at]'
+            )
+        },
+    ),
+    (
+        Words,
+        "embedding-repeats-lost",
+        {
+            "drows[ids == v].sum(axis=0)": "(drows[ids == v][0] if v in ids else 0 * table[v])"
+        },
+    ),
+    (
+        ReadOutEinsum,
+        "linear-bias-averaged",
+        {'np.einsum("nv->v", dz)': "dz.mean(axis=0)"},
+    ),
+    (
+        ReadOutMatrix,
+        "linear-last-sequence-alone",
+        {"flat.T @ h.reshape(len(flat), -1)": "dlogits[-1].T @ h[-1]"},
+    ),
 ]
 
 UNKNOWN = [

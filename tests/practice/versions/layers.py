@@ -392,6 +392,57 @@ PLANTED = [
             ),
         },
     ),
+    (
+        Residual,
+        "residual-skip-lost",
+        {"return dsum + dinner": "return dinner + 0 * dsum"},
+    ),
+    (
+        LearnedPositions,
+        "positions-averaged",
+        {
+            "        return dy.copy(), ": "        dtable /= len(dy)\n        return dy.copy(), "
+        },
+    ),
+    (
+        FeedForward,
+        "feed-forward-activation-skipped",
+        {"dh = self.activate_backward(da, slope)": "dh = da.copy()"},
+    ),
+    (
+        LayerNorm,
+        "layer-norm-no-mean-term",
+        {"dx - dx.mean(axis=-1, keepdims=True) - ": "dx - "},
+    ),
+    (
+        LayerNorm,
+        "layer-norm-two-axes-assumed",
+        {"terms.reshape(-1, dy.shape[-1]).sum(axis=0)": "terms.sum(axis=0)"},
+    ),
+    (
+        Linear,
+        "linear-mean-taken-twice",
+        {
+            "np.tensordot(x, dy, axes=(leading, leading))": (
+                "np.tensordot(x, dy, axes=(leading, leading)) / len(x)"
+            )
+        },
+    ),
+    (
+        MultiHeadCrossAttention,
+        "attention-source-forgotten",
+        {"return dx, dsource, grads": "return dx, 0 * dsource, grads"},
+    ),
+    (
+        MultiHeadCrossAttention,
+        "attention-scale-forgotten-backward",
+        {"        ds = ds / q.shape[-1] ** 0.5\n": ""},
+    ),
+    (
+        MultiHeadSelfAttention,
+        "softmax-row-sum",
+        {"(p * dp).sum(axis=-1, keepdims=True)": "dp.sum(axis=-1, keepdims=True)"},
+    ),
 ]
 
 UNKNOWN = [

@@ -168,6 +168,35 @@ PLANTED = [
             )
         },
     ),
+    (Loops, "linear-last-sequence-alone", {"dbias += dy[at]": "dbias = dy[at].copy()"}),
+    (
+        Sequences,
+        "linear-bias-averaged",
+        {"db += dy_b.sum(axis=0)": "db += dy_b.mean(axis=0)"},
+    ),
+    (
+        Contraction,
+        "linear-weight-not-transposed",
+        {
+            "np.tensordot(dy, weight, axes=(-1, 1))": "np.tensordot(dy, weight, axes=(-1, 0))"
+        },
+    ),
+    (
+        Loops,
+        "linear-weight-not-transposed",
+        {"dy[at][k] * weight[i, k]": "dy[at][k] * weight[k, i]"},
+    ),
+    (Sequences, "linear-weight-not-transposed", {"dy @ W.T": "dy @ W"}),
+    (
+        Sequences,
+        "linear-mean-taken-twice",
+        {"return dx, dW,": "return dx, dW / (len(x) * x.shape[1]),"},
+    ),
+    (
+        Sequences,
+        "linear-last-sequence-alone",
+        {"zip(x, dy, strict=True)": "zip(x[:1], dy[:1], strict=True)"},
+    ),
 ]
 
 UNKNOWN = [

@@ -196,6 +196,28 @@ PLANTED = [
         {"peak * step / warmup": "peak * (step - 1) / warmup"},
     ),
     (Schedule, "schedule-ends-at-zero", {"(steps - step + 1)": "(steps - step)"}),
+    (Adam, "adam-no-bias-correction", {"m / (1 - self.beta1**t)": "m"}),
+    (
+        AdamW,
+        "adamw-decay-in-the-gradient",
+        {
+            "        m += ": (
+                "        if kind not in self.undecayed:\n"
+                "            grad = grad + self.weight_decay * parameter\n"
+                "        m += "
+            ),
+            "self.weight_decay * parameter\n        parameter -=": (
+                "0 * parameter\n        parameter -="
+            ),
+        },
+    ),
+    (AdamW, "adamw-everything-decays", {"if kind not in self.undecayed": "if kind"}),
+    (SGD, "sgd-velocity-never-decays", {"self.momentum * v + grad": "v + grad"}),
+    (
+        Schedule,
+        "schedule-from-zero",
+        {"peak * step / warmup": "peak * (step - 1) / max(1, warmup)"},
+    ),
 ]
 
 UNKNOWN = [

@@ -243,6 +243,49 @@ PLANTED = [
         "softmax-shift-of-the-whole-array",
         {"x.max(axis=-1, keepdims=True)": "x.max()"},
     ),
+    (
+        Jacobian,
+        "softmax-mask-finite",
+        {"np.where(keep, x, -np.inf)": "np.where(keep, x, -1e4)"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-finite",
+        {"np.where(keep, x, -np.inf)": "np.where(keep, x, np.finfo(float).min)"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-finite",
+        {"np.where(keep, x, -np.inf)": "x + np.where(keep, 0, -1e9)"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-inverted",
+        {"np.where(keep, x, -np.inf)": "x + np.where(keep, -np.inf, 0)"},
+    ),
+    (
+        Rows,
+        "softmax-mask-after",
+        {
+            "if keep[at][j] and score > -np.inf": "if score > -np.inf",
+            "return a, a\n": "a *= keep\n        return a, a\n",
+        },
+    ),
+    (
+        Rows,
+        "softmax-shift-of-the-whole-array",
+        {"max(x[at][j] for j in kept)": "x.max()"},
+    ),
+    (
+        Whole,
+        "softmax-row-sum",
+        {"dx.sum(axis=-1, keepdims=True)": "np.einsum('...s->...', da)[..., None]"},
+    ),
+    (
+        Rows,
+        "softmax-row-sum",
+        {"* a[at][j] * (delta - a[at][i])": "* (a[at][j] * delta - a[at][i] ** 2)"},
+    ),
 ]
 
 UNKNOWN = [
