@@ -142,31 +142,30 @@ class Confusion(SphinxDirective):
 
 def totals(findings):
     """The figures of the whole, as a list."""
-    right, planted, strange = (
-        findings[kind] for kind in ("right", "planted", "unknown")
-    )
-    first = [f for f in planted if f["mistakes"][:1] == [f["label"]]]
-    ties = [
-        f for f in planted if f["label"] in f["mistakes"] and len(f["mistakes"]) > 1
-    ]
+    kinds = "right", "planted", "unknown", "unseen"
+    right, planted, unknown, unseen = (findings[kind] for kind in kinds)
     passed = [f for f in right if f["right"]]
-    unnamed = [f for f in strange if not f["right"] and not f["mistakes"]]
-    told = [f for f in unnamed if "not like any mistake" not in f["said"]]
     exercises = {f["exercise"] for f in right}
+    first, new = ([f for f in found if is_first(f)] for found in (planted, unseen))
     labels = {f["label"] for f in planted}
-    return "\n".join(
-        [
-            f"- **{len(passed)} of {len(right)} right answers**, to {len(exercises)} exercises, "
-            "are called right.",
-            f"- **{len(first)} of {len(planted)} answers with a planted mistake**, "
-            f"{share(first, planted)}, have it named first. {len(labels)} mistakes of the "
-            f"catalogue are planted; in {len(ties)} answers others come to the same, and all "
-            "are named.",
-            f"- **{len(unnamed)} of {len(strange)} answers with a mistake that the catalogue does "
-            f"not hold** are called wrong and given no name. Of {len(told)} the examiner still "
-            "says what the error is like.",
-        ]
-    )
+    tied = [f for f in first if len(f["mistakes"]) > 1]
+    unnamed = [f for f in unknown if not f["right"] and not f["mistakes"]]
+    told = [f for f in unnamed if "not like any mistake" not in f["said"]]
+    others = [f for f in unseen if f["mistakes"] and not is_first(f)]
+    return f"""\
+- **{len(passed)} of {len(right)} right answers**, to {len(exercises)} exercises, are called right.
+- **{len(first)} of {len(planted)} answers with a planted mistake**, {share(first, planted)}, have it
+  named first. {len(labels)} mistakes of the catalogue are planted. In {len(tied)} of these answers
+  other mistakes come to the same, and are named too.
+- **{len(unnamed)} of {len(unknown)} answers with a mistake that the catalogue does not hold** are
+  called wrong and given no name. Of {len(told)} the examiner still says what the error is like.
+- **{len(new)} of {len(unseen)} answers with a mistake in a form that it was not taught**,
+  {share(new, unseen)}, have it named first, and {len(others) or "none"} another. Nothing was mended
+  after these were written."""
+
+
+def is_first(found):
+    return found["mistakes"][:1] == [found["label"]]
 
 
 def share(part, whole):
@@ -223,7 +222,7 @@ def times(findings):
     for found in (f for kind in findings.values() for f in kind):
         seconds.setdefault(found["exercise"], []).append(found["seconds"])
     lines = [
-        "| Exercise | Answers | Median, ms | Longest, ms |",
+        "| Exercise | Answers | Median | Longest |",
         "|---|--:|--:|--:|",
     ]
     for exercise, taken in seconds.items():

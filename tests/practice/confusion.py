@@ -13,10 +13,11 @@ if __name__ == "__main__":
     sys.path[:0] = map(str, Path(__file__).resolve().parents[1:3])
 
 from practice.versions import PLANTED, RIGHT, UNKNOWN
+from practice.versions.unseen import UNSEEN
 
 from transformer_core.practice import examine
 
-KINDS = {"right": RIGHT, "planted": PLANTED, "unknown": UNKNOWN}
+KINDS = {"right": RIGHT, "planted": PLANTED, "unknown": UNKNOWN, "unseen": UNSEEN}
 
 
 class Finding(NamedTuple):

@@ -79,11 +79,15 @@ RIGHT = [
     for version in versions
 ]
 EXERCISE = {answer.version: answer.exercise for answer in reversed(RIGHT)}
-PLANTED, UNKNOWN = (
-    [
+
+
+def answers(mistakes):
+    """Return the answers with these mistakes."""
+    return [
         Answer(*exercise or [EXERCISE[version]], version, label, edits)
-        for file in FILES
-        for version, label, edits, *exercise in getattr(file, mistakes)
+        for version, label, edits, *exercise in mistakes
     ]
-    for mistakes in ("PLANTED", "UNKNOWN")
-)
+
+
+PLANTED = answers(mistake for file in FILES for mistake in file.PLANTED)
+UNKNOWN = answers(mistake for file in FILES for mistake in file.UNKNOWN)
