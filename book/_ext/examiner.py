@@ -154,9 +154,9 @@ def totals(findings):
     others = [f for f in unseen if f["mistakes"] and not is_first(f)]
     return f"""\
 - **{len(passed)} of {len(right)} right answers**, to {len(exercises)} exercises, are called right.
-- **{len(first)} of {len(planted)} answers with a planted mistake**, {share(first, planted)}, have it
-  named first. {len(labels)} mistakes of the catalogue are planted. In {len(tied)} of these answers
-  other mistakes come to the same, and are named too.
+- **{len(first)} of {len(planted)} answers with a planted mistake**, {share(first, planted)}, have
+  it named first. {len(labels)} mistakes of the catalogue are planted. In {len(tied)} of these
+  answers other mistakes come to the same, and are named too.
 - **{len(unnamed)} of {len(unknown)} answers with a mistake that the catalogue does not hold** are
   called wrong and given no name. Of {len(told)} the examiner still says what the error is like.
 - **{len(new)} of {len(unseen)} answers with a mistake in a form that it was not taught**,

@@ -307,7 +307,7 @@ def unknown(points, stage):
                 or not own.size
             ):
                 continue
-            gap = gap_of(own, expected)
+            gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
             if gap.max() > 0:
                 at = np.unravel_index(np.nanargmax(gap), gap.shape)
                 mine, theirs = (float(np.atleast_1d(a)[at]) for a in (own, expected))
@@ -317,11 +317,6 @@ def unknown(points, stage):
                     f"yours {mine:.4g}, expected {theirs:.4g}."
                 )
     return text
-
-
-def gap_of(own, expected):
-    """Return the size of the error of each entry, also of truth values."""
-    return np.abs(np.atleast_1d(np.subtract(own, expected, dtype=float)))
 
 
 def table_of(points, stage):
@@ -361,7 +356,9 @@ def pictures_of(stage):
                 or own.shape != expected.shape
             ):
                 continue
-            gap = np.nan_to_num(gap_of(own, expected), posinf=1e300)
+            gap = np.nan_to_num(
+                np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
+            )
             if 1 < gap.size <= 400 and gap.max() > 0:
                 found[name] = gap / gap.max()
     return found

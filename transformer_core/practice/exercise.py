@@ -73,6 +73,8 @@ class Exercise:
         For an output: maps a point to the terms of its derivation, by name, whose sum it is.
     within : tuple of str
         Other files of the package whose mistakes may be made here: "ops/softmax.py".
+    returns : tuple of str
+        What a function without a backward pass returns.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Exercise:
     theorems: tuple[Theorem, ...] = ()
     terms: dict[str, Callable] = field(default_factory=dict)
     within: tuple[str, ...] = ()
+    returns: tuple[str, ...] = ("output",)
 
     in_place = False  # whether the function is to change its arguments
     of_a_layer = False  # whether the first argument is the layer
@@ -100,15 +103,21 @@ class Exercise:
 
     def outputs(self, value: Any) -> Arrays:
         """Name what the forward pass has computed."""
-        values = {"output": value}
-        if isinstance(value, tuple):
-            values = {f"output {i}": v for i, v in enumerate(value, start=1)}
+        values = (value,)
+        if len(self.returns) > 1:
+            if not isinstance(value, tuple) or len(value) != len(self.returns):
+                raise Misfit(
+                    f"returns {kind(value)}, expected {', '.join(self.returns)}"
+                )
+            values = value
         found: Arrays = {}
-        for name, part in values.items():
+        for name, part in zip(self.returns, values, strict=True):
             if isinstance(part, dict):
-                found |= {f"{name}, {key}": np.asarray(v) for key, v in part.items()}
+                found |= {
+                    f"{name}, {key}": number_or_array(key, v) for key, v in part.items()
+                }
             else:
-                found[name] = np.asarray(part)
+                found[name] = number_or_array(name, part)
         return found
 
     def run_forward(
@@ -319,7 +328,8 @@ def number_or_array(name, value):
     raise Misfit(f"{name}: expected an array of numbers, got {kind(value)}")
 
 
-def kind(value):
+def kind(value: Any) -> str:
+    """Say what a value is, for a message."""
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     if isinstance(value, np.ndarray):

@@ -236,7 +236,8 @@ def by_itself(exercise, points, stage, name):
         if p in [g[0] for g in generic]
     ]
     return (
-        by_exchange(name, generic, others)
+        by_special_points(name, pairs)
+        or by_exchange(name, generic, others)
         or by_ratio(exercise, name, generic)
         or by_terms(exercise, name, generic)
         or by_permutation(name, generic)

@@ -268,7 +268,8 @@ def close(a: np.ndarray, b: np.ndarray, floor: float = 0.0) -> bool:
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
     scale = max(largest(a[finite]), largest(b[finite]), floor)
-    return largest(a[finite] - b[finite]) <= TOLERANCE * scale
+    gap = a[finite] - 1.0 * b[finite]  # 1.0: booleans have no difference
+    return largest(gap) <= TOLERANCE * scale
 
 
 def largest(array):

@@ -155,7 +155,7 @@ def masked_loss_points():
                 "masked": masked,
             },
             0.7,
-            {"B": shape[0], "T": shape[1], "V": vocabulary, "M": masked.sum()},
+            {"B": shape[0], "T": shape[1], "V": vocabulary, "M": int(masked.sum())},
         )
 
     generic = draw("generic", 7, 3, 5)
@@ -200,13 +200,19 @@ def bert_points():
                 "rng": None,
             },
             normal(2, masked.sum(), vocabulary),
-            {"B": batch, "T": length, "V": vocabulary, "D": width, "M": masked.sum()},
+            {
+                "B": batch,
+                "T": length,
+                "V": vocabulary,
+                "D": width,
+                "M": int(masked.sum()),
+            },
         )
 
     def build(**settings):
-        return builder(9, 5, 6, 2, 7, **settings)
+        return builder(11, 5, 6, 2, 7, **settings)
 
-    generic = draw("generic", 3, 5, 9, 6, 2, 7)
+    generic = draw("generic", 4, 5, 11, 6, 2, 7)
     return [
         *variants(
             generic,
@@ -219,11 +225,11 @@ def bert_points():
                 "dropout": {"self": build(dropout=0.3), "rng": Draws(5)},
                 "every position read out": {
                     "masked": None,
-                    "cotangent": normal(3, 3, 5, 9),
+                    "cotangent": normal(3, 4, 5, 11),
                 },
             },
         ),
-        draw("generic, other sizes", 2, 4, 11, 4, 2, 3, placement="post"),
+        draw("generic, other sizes", 2, 6, 9, 4, 2, 3, placement="post"),
     ]
 
 
@@ -266,8 +272,8 @@ EXERCISES = [
             "At how many places of the forward pass does the table stand?",
             "A position's cotangent is dlogits times the table. It goes to the row of the word "
             "and to the row of the place.",
-            "Words may repeat: an assignment keeps one of their cotangents, np.add.at adds all. "
-            "Positions are shared by the sequences.",
+            "Words may repeat: an assignment keeps one of their cotangents, NumPy's add.at adds "
+            "all. Positions are shared by the sequences.",
         ),
         theorems=(
             Theorem(
@@ -332,7 +338,7 @@ EXERCISES = [
             "self.embed and self.embed_backward may do the last.",
             "The cotangents of the masked rows have to be scattered into (B T, D) zeros, and "
             "brought to (B, T, D), before the encoder gets them.",
-            "self.readout.backward returns dh, dtable and its parameters' gradients; dtable is "
+            "self.readout.backward gives dh, dtable and its parameters' gradients; dtable is "
             "None unless the read-out is tied, and is added to that of the look-up.",
         ),
     ),

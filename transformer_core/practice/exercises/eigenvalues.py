@@ -98,7 +98,7 @@ def power_points():
 
 
 def unit_length(point, outputs):
-    return abs(np.linalg.norm(outputs["output 2"]) - 1)
+    return abs(np.linalg.norm(outputs["vector"]) - 1)
 
 
 def norm_points():
@@ -138,12 +138,12 @@ EXERCISES = [
                 "eq:eigen-power",
             ),
         ),
+        returns=("value", "vector"),
         points=power_points,
         hints=(
             "A row times the matrix; then divide by the length. How often?",
-            "The vector that you return has length 1; the start need not have.",
-            "The value is the quadratic form <v A, v> of the vector that you return, with its "
-            "sign.",
+            "The last vector has length 1; the start need not have.",
+            "The value is the quadratic form <v A, v> of the last vector, with its sign.",
         ),
         theorems=(Theorem("the vector has length 1", unit_length),),
     ),

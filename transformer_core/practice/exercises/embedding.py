@@ -299,7 +299,7 @@ EXERCISES = [
         points=embedding_layer_points,
         hints=(
             "The layer owns its table: everything else is the look-up, forward and backward.",
-            "What a layer returns first is the gradient of its input. Do whole numbers have one?",
+            "The gradient of a layer's input comes first. Do whole numbers have one?",
             "The dict of gradients has the names of self.parameters(): here one name.",
         ),
         theorems=(table_sum("dtable"),),
@@ -402,7 +402,7 @@ EXERCISES = [
         points=readout_layer_points,
         hints=(
             "The table is an input here: the embedding owns it. What is left for this layer?",
-            "The backward pass returns the gradients of both inputs, and a dict of its own.",
+            "Both inputs have a gradient, and the layer's own parameter has its place in the dict.",
             "Call tied_readout and its backward pass, and put each of the three gradients where "
             "it belongs.",
         ),

@@ -10,7 +10,6 @@ from transformer_core.practice.exercise import (
     Point,
     Theorem,
     normal,
-    pair,
     variants,
 )
 from transformer_core.practice.exercises.structure import difference, row_sums
@@ -73,12 +72,6 @@ def complex_points():
         Point("a large step", {"f": coupled, "x": x, "h": 0.1}, sizes={"h": 0.1}),
         Point("generic, other sizes", {"f": coupled, "x": normal(3, 4)}),
     ]
-
-
-class Measures(Exercise):
-    def outputs(self, value):
-        norm, worst = pair(value, "norm, worst")
-        return {"norm": np.asarray(norm), "worst": np.asarray(worst)}
 
 
 def error_points():
@@ -218,7 +211,7 @@ EXERCISES = [
             "small there?",
         ),
     ),
-    Measures(
+    Exercise(
         name="gradient_error",
         chapter="110_gradient_check",
         forward=gradient_check.gradient_error,
@@ -229,6 +222,7 @@ EXERCISES = [
                 "eq:gradient-error",
             ),
         ),
+        returns=("norm", "worst"),
         points=error_points,
         hints=(
             "The norm compares the arrays as a whole, the worst compares entry with entry. Each "

@@ -132,7 +132,7 @@ EXERCISES = [
         hints=(
             "Move one input at a time. What does one such move tell: a row or a column?",
             "The step is h in one entry and 0 in the others, forwards and back: 2 h apart.",
-            "Each input gives one column. np.stack has an axis along which the columns stand.",
+            "Each input gives one column. NumPy's stack has an axis along which they stand.",
         ),
     ),
     Exercise(

@@ -50,7 +50,9 @@ def merge_points():
                 "one head": {"x": x[:, :1]},
                 "one position": {"x": x[:, :, :1]},
                 "as many heads as positions": {"x": x[:, :, :3]},
-                "an array in Fortran order": {"x": np.asfortranarray(x)},
+                "positions before heads in memory": {
+                    "x": np.asfortranarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+                },
             },
         ),
         Point(

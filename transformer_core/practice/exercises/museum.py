@@ -60,6 +60,7 @@ EXERCISES = [
                 "eq:matrix-inner-rules",
             ),
         ),
+        returns=("length", "cosine"),
         points=points,
         hints=(
             "An array of any shape is an arrow with as many coordinates as it has entries.",

@@ -1,14 +1,10 @@
-"""Chapter 270: residual connections and the encoder layer."""
+"""Chapter 270: residual connections."""
 
 import numpy as np
 
-from transformer_core import ops
 from transformer_core.layers import (
-    AttentionSpec,
-    EncoderLayer,
     Layer,
     LayerNorm,
-    LayerSpec,
     Linear,
     MultiHeadCrossAttention,
     Residual,
@@ -121,54 +117,6 @@ def ways(point):
     return {"the skip connection": skip, "the way through the branch": through}
 
 
-def encoder_layer(placement, *, heads, width, hidden, spec=None):
-    rng = np.random.default_rng(0)
-    return drawn(
-        lambda dtype: EncoderLayer(
-            LayerSpec(width, spec or heads, hidden, placement, dtype=dtype), rng
-        ),
-        seed=9,
-    )
-
-
-def encoder_layer_points():
-    x, cotangent = normal(1, 2, 5, 6) / 3, normal(2, 2, 5, 6)
-    keep = ops.padding_keep(np.array([5, 3]), 5)
-    post = encoder_layer("post", heads=3, width=6, hidden=7)
-    spec = AttentionSpec(2, 3, 5)
-    generic = Point(
-        "generic",
-        {"self": post, "x": x, "keep": keep},
-        cotangent,
-        {"B": 2, "T": 5, "D": 6, "H": 3, "F": 7},
-    )
-    return [
-        *variants(
-            generic,
-            {
-                "Pre-LN": {"self": encoder_layer("pre", heads=3, width=6, hidden=7)},
-                "no mask": {"keep": None},
-                "each position sees its past": {"keep": ops.causal_keep(5)},
-                "one sequence": {
-                    "x": x[:1],
-                    "keep": keep[:1],
-                    "cotangent": cotangent[:1],
-                },
-            },
-        ),
-        Point(
-            "generic, other sizes",
-            {
-                "self": encoder_layer("pre", heads=2, width=7, hidden=11, spec=spec),
-                "x": normal(3, 3, 4, 7) / 3,
-                "keep": None,
-            },
-            normal(4, 3, 4, 7),
-            {"B": 3, "T": 4, "D": 7, "H": 2, "F": 11},
-        ),
-    ]
-
-
 class ReZero(Layer):
     """y = x + rho * branch(x), with one learnt number rho."""
 
@@ -259,8 +207,8 @@ EXERCISES = [
             "x goes two ways, past the branch and through it: two gradients come back, and their "
             "sum is dx.",
             "Where does the LayerNorm stand? In Post-LN its backward pass comes first, and what "
-            "it returns goes both ways. In Pre-LN it stands on one of the two ways only.",
-            "A branch returns dx first and its dict last, whatever it returns between them: "
+            "it gives goes both ways. In Pre-LN it stands on one of the two ways only.",
+            "A branch gives dx first and its dict last, whatever stands between them: "
             "Python can unpack that with a star.",
         ),
         terms={"dx": ways},
@@ -268,40 +216,6 @@ EXERCISES = [
             "layers/layer_norm.py",
             "ops/layer_norm.py",
             "ops/linear.py",
-        ),
-    ),
-    LayerExercise(
-        name="EncoderLayer",
-        chapter="270_residual",
-        forward=EncoderLayer.forward,
-        backward=EncoderLayer.backward,
-        functions=(
-            Function(
-                "self, x, keep=None, rng=None",
-                "x (B, T, D), keep that broadcasts to (B, H, T, T) or None -> y (B, T, D), cache. "
-                "There are self.attention and self.feed_forward, each with its residual "
-                "connection around it; hand them rng as rng=rng",
-                "eq:pre-ln",
-            ),
-            Function(
-                "self, dy, cache",
-                "dy (B, T, D) -> dx (B, T, D), grads: a dict with the names of self.parameters()",
-                "eq:chain-backward",
-            ),
-        ),
-        inputs=("x",),
-        points=encoder_layer_points,
-        hints=(
-            "Each of the two sublayers is a Residual: the skip connections are in it already.",
-            "What went through last comes back first, and hands its dx to the other.",
-            "The names of the gradients are those of the sublayers with a prefix and a dot: "
-            "attention. and feed_forward.",
-        ),
-        within=(
-            "layers/residual.py",
-            "layers/multi_head_attention.py",
-            "layers/feed_forward.py",
-            "layers/layer_norm.py",
         ),
     ),
     LayerExercise(

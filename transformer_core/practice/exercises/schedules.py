@@ -1,6 +1,5 @@
 """Chapter 250: clipping, schedules and accumulation."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -13,14 +12,13 @@ from transformer_core.practice.exercise import (
     Point,
     Theorem,
     normal,
-    pair,
     variants,
 )
 from transformer_core.training.accumulation import combine
 
 
 def clipping_points():
-    grads = {"weight": normal(1, 3, 5), "bias": normal(2, 5), "gamma": normal(3, 7)}
+    grads = {"weight": normal(1, 3, 5), "bias": normal(2, 5)}
     generic = Point("generic", {"grads": grads, "max_norm": 2.0})
     small = {name: 0.01 * grad for name, grad in grads.items()}
     return [
@@ -34,7 +32,10 @@ def clipping_points():
         ),
         Point(
             "generic, other sizes",
-            {"grads": {"a": normal(4, 2, 4), "b": normal(5, 3)}, "max_norm": 0.7},
+            {
+                "grads": {"weight": normal(4, 2, 4), "bias": normal(5, 3)},
+                "max_norm": 0.7,
+            },
         ),
     ]
 
@@ -59,31 +60,17 @@ def schedule_points():
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrapperExercise(Exercise):
-    """``wrapped = forward(function, size)``, then ``loss, grads = wrapped(*batch)``."""
-
-    def run_forward(self, function, point, call, dtype=np.float64):
-        inner, size, *batch = self.arguments(point, dtype)
-        value = call(call(function, inner, size), *batch)
-        loss, grads = pair(value, "loss, grads")
-        return self.outputs((loss, grads)), None
-
-
-def in_micro_batches(loss_and_gradients, size):
+def in_micro_batches(loss_and_gradients, size, *batch):
     """Return the loss and the gradients of a batch, of pieces of a size."""
 
-    def wrapped(*batch):
-        def parts():
-            for i in range(0, len(batch[0]), size):
-                piece = [array[i : i + size] for array in batch]
-                loss, grads = loss_and_gradients(*piece)
-                yield len(piece[0]), loss, grads
+    def parts():
+        for i in range(0, len(batch[0]), size):
+            piece = [array[i : i + size] for array in batch]
+            loss, grads = loss_and_gradients(*piece)
+            yield len(piece[0]), loss, grads
 
-        _, loss, grads = combine(parts())
-        return loss, grads
-
-    return wrapped
+    _, loss, grads = combine(parts())
+    return loss, grads
 
 
 def squared_error(weight, bias, x, target):
@@ -120,7 +107,7 @@ def micro_points():
 def direction(point, outputs):
     """Every array is shortened by the same factor."""
     ratios = [
-        (outputs[f"output 1, {name}"] * grad).sum() / (grad**2).sum()
+        (outputs[f"clipped, {name}"] * grad).sum() / (grad**2).sum()
         for name, grad in point.arguments["grads"].items()
         if grad.any()
     ]
@@ -140,6 +127,7 @@ EXERCISES = [
                 "eq:global-norm",
             ),
         ),
+        returns=("clipped", "norm"),
         points=clipping_points,
         hints=(
             "One norm and one factor for all arrays together: the direction stays.",
@@ -167,18 +155,19 @@ EXERCISES = [
             "Without a warm-up or a decay its fraction is left out: do not divide by 0.",
         ),
     ),
-    WrapperExercise(
+    Exercise(
         name="in_micro_batches",
         chapter="250_schedules",
         forward=in_micro_batches,
         functions=(
             Function(
-                "loss_and_gradients, size",
-                "a function of a batch, a whole number -> a function of the same batch, which "
-                "returns loss, grads",
+                "loss_and_gradients, size, *batch",
+                "a function of a batch, a whole number, the arrays of the batch -> loss, grads: "
+                "what the function itself would say of the whole batch",
                 "eq:accumulation",
             ),
         ),
+        returns=("loss", "gradients"),
         points=micro_points,
         hints=(
             "Every array of the batch is cut along its first axis. The last piece may be shorter.",

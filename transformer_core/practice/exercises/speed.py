@@ -9,7 +9,6 @@ from transformer_core.practice.exercise import (
     Function,
     Misfit,
     Point,
-    Theorem,
     kind,
     normal,
     variants,
@@ -79,13 +78,6 @@ def parts_points():
     ]
 
 
-def between(point, outputs):
-    """How far the loss is outside the losses of the parts that count."""
-    losses = [loss for count, loss, _ in point.arguments["parts"] if count]
-    loss = float(outputs["loss"])
-    return max(0.0, min(losses) - loss, loss - max(losses))
-
-
 EXERCISES = [
     CombineExercise(
         name="combine",
@@ -107,6 +99,5 @@ EXERCISES = [
             "Every part enters with its share of all tokens, its loss and its gradients alike. "
             "Count all tokens first.",
         ),
-        theorems=(Theorem("the loss lies between those of the parts", between),),
     ),
 ]

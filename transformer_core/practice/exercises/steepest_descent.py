@@ -90,6 +90,7 @@ def step_points():
         Point("very small", {"x": 1e-6, "coefficients": QUINTIC}),
         Point("very small, the cubic", {"x": 1e-6, "coefficients": CUBIC}),
         Point("large enough", {"x": 0.7, "coefficients": CUBIC}),
+        Point("c decides", {"x": 0.37, "coefficients": (1.4, -0.5, 2.0)}),
         Point("exactly 1/2", {"x": 0.5, "coefficients": CUBIC}),
         Point("generic, other sizes", {"x": 0.03, "coefficients": (2.0, -1.5, 0.5)}),
     ]

@@ -43,7 +43,7 @@ class MaskingExercise(Exercise):
             "tokens changed that are not drawn": (~kept & ~masked).sum(),
             "special tokens drawn": (masked & (ids < SPECIALS)).sum(),
             "special tokens put in": (replaced & (inputs < SPECIALS)).sum(),
-            "at least one is drawn": np.asarray(masked.any()),
+            "at least one is drawn": int(masked.any()),
         }
         number = masked.sum()
         if number > 1000:
@@ -125,7 +125,7 @@ class DrawExercise(Exercise):
         return {
             "tokens drawn of each sequence": rows[0].sum(axis=1),
             "special tokens drawn": often[ids < SPECIALS].sum(),
-            "ever drawn": (often > 0) | (ids < SPECIALS),
+            "never drawn": ((often == 0) & (ids >= SPECIALS)).sum(),
         }, None
 
 

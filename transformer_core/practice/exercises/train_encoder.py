@@ -1,6 +1,7 @@
 """Chapter 310: the loss, an encoder layer, the stack, and a baseline."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def euler(point, outputs):
     return abs(slope - 2 * loss * point.cotangent) / abs(2 * loss * point.cotangent)
 
 
-def at_random(model):
+def at_random(model: Any) -> Any:
     """Move every parameter of a layer or a model, and return it."""
     rng = np.random.default_rng(1)
     for array in model.parameters().values():
@@ -68,7 +69,11 @@ def at_random(model):
 
 
 def at_random_point(
-    kind: Callable, *sizes, placement="pre", dropout=0.0, **settings
+    kind: Callable,
+    *sizes: int,
+    placement: str = "pre",
+    dropout: float = 0.0,
+    **settings: Any,
 ) -> Callable:
     """Return what builds a layer or a stack, in a dtype, with random parameters.
 
@@ -86,7 +91,7 @@ def at_random_point(
     return build
 
 
-def encoder_points(kind: Callable, layers: tuple, **settings) -> list[Point]:
+def encoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
     def draw(name, batch, length, width, heads, hidden, layers):
         keep = np.ones((batch, 1, 1, length), bool)
         keep[0, ..., -1] = False
@@ -107,7 +112,7 @@ def encoder_points(kind: Callable, layers: tuple, **settings) -> list[Point]:
     def build(placement, dropout=0.0, heads=2, layers=layers):
         return at_random_point(
             kind,
-            6,
+            10,
             heads,
             7,
             *layers,
@@ -116,7 +121,7 @@ def encoder_points(kind: Callable, layers: tuple, **settings) -> list[Point]:
             **settings,
         )
 
-    generic = draw("generic", 2, 4, 6, 2, 7, layers)
+    generic = draw("generic", 3, 4, 10, 2, 7, layers)
     x, cotangent = generic.arguments["x"], generic.cotangent
     special = {
         "post-LN": {"self": build("post")},
@@ -131,7 +136,7 @@ def encoder_points(kind: Callable, layers: tuple, **settings) -> list[Point]:
     }
     if layers:
         special["one layer"] = {"self": build("pre", layers=(1,))}
-    other = draw("generic, other sizes", 3, 5, 4, 2, 3, layers)
+    other = draw("generic, other sizes", 2, 5, 4, 2, 3, layers)
     return [*variants(generic, special), other]
 
 
@@ -141,7 +146,7 @@ def encoder_layer_points():
 
 def stack_points():
     points = encoder_points(Encoder, (2,), final_norm=True)
-    without = at_random_point(Encoder, 6, 2, 7, 2, final_norm=False)
+    without = at_random_point(Encoder, 10, 2, 7, 2, final_norm=False)
     return [*points, *variants(points[0], {"no final norm": {"self": without}})[1:]]
 
 
@@ -247,7 +252,7 @@ EXERCISES = [
         hints=(
             "Each of the two parts is a residual block already: it has a forward and a backward "
             "pass, with its skip connection and its LayerNorm.",
-            "The backward pass calls the parts in the opposite order. What one returns for its "
+            "The backward pass calls the parts in the opposite order. What one gives for its "
             "input is the cotangent of the other's output.",
             "The forward pass of attention takes keep and the generator, as "
             "forward(x, keep, rng, rng=rng). join({'attention': ...}) makes dotted names.",
@@ -275,7 +280,7 @@ EXERCISES = [
         hints=(
             "Read the forward pass from its end: what came last goes first.",
             "One cache for each layer has to be kept, and each layer gets its own back.",
-            "The cotangent is handed from layer to layer, and what the first layer returns is dx. "
+            "The cotangent is handed from layer to layer; that of the first one's input is dx. "
             "A stack may have no final norm.",
         ),
     ),
@@ -292,7 +297,7 @@ EXERCISES = [
         ),
         points=baseline_points,
         hints=(
-            "np.linalg.lstsq wants rows: one for each position of each sequence.",
+            "Least squares (lstsq of NumPy) wants rows: one for each position of each sequence.",
             "Is a linear layer only a matrix? What stands for its bias among the inputs?",
             "A column of ones beside the inputs makes the bias one more row of the matrix; the "
             "unseen inputs need the column too.",

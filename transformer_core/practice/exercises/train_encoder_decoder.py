@@ -1,6 +1,7 @@
 """Chapter 330: the decoder, and what it writes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from transformer_core.practice.exercise import (
 from transformer_core.practice.exercises.train_encoder import at_random, at_random_point
 
 
-def decoder_points(kind: Callable, layers: tuple, **settings) -> list[Point]:
+def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
     def draw(name, batch, length, source, width, heads, hidden):
         lengths = np.full(batch, source)
         lengths[0] -= 1
@@ -41,10 +42,10 @@ def decoder_points(kind: Callable, layers: tuple, **settings) -> list[Point]:
 
     def build(placement, dropout=0.0, layers=layers):
         return at_random_point(
-            kind, 6, 2, 7, *layers, placement=placement, dropout=dropout, **settings
+            kind, 8, 2, 7, *layers, placement=placement, dropout=dropout, **settings
         )
 
-    generic = draw("generic", 3, 4, 5, 6, 2, 7)
+    generic = draw("generic", 3, 4, 5, 8, 2, 7)
     arguments = generic.arguments
     special = {
         "post-LN": {"self": build("post")},
@@ -73,7 +74,7 @@ def decoder_layer_points():
 
 def stack_points():
     points = decoder_points(Decoder, (2,), final_norm=True)
-    without = at_random_point(Decoder, 6, 2, 7, 3, final_norm=False)
+    without = at_random_point(Decoder, 8, 2, 7, 3, final_norm=False)
     special = {"three layers, no final norm": {"self": without}}
     return [*points, *variants(points[0], special)[1:]]
 
@@ -95,7 +96,7 @@ def terms_of_the_source(point):
 
 
 def read_plainly(
-    model, source: np.ndarray, keep: np.ndarray, start: int, number: int
+    model: EncoderDecoder, source: np.ndarray, keep: np.ndarray, start: int, number: int
 ) -> np.ndarray:
     """Write the likeliest token, again and again, without a cache (eq:greedy-search).
 
@@ -185,7 +186,7 @@ EXERCISES = [
         points=decoder_layer_points,
         hints=(
             "There are three residual blocks. In which order does the backward pass meet them?",
-            "Cross-attention has two inputs, so its backward pass returns two gradients and then "
+            "Cross-attention has two inputs, so its backward pass has two gradients to give, then "
             "its parameters'.",
             "Only one of the three blocks has seen the source. The gradient of x goes through all "
             "three.",
@@ -215,7 +216,7 @@ EXERCISES = [
             "It is the encoder's loop, and one array more comes back from each layer.",
             "How many layers have used the source?",
             "What is used in several places collects the sum of the gradients: begin with 0, and "
-            "add what each layer returns for the source.",
+            "add what each layer gives for the source.",
         ),
         terms={"dsource": terms_of_the_source},
     ),
@@ -232,8 +233,8 @@ EXERCISES = [
         ),
         points=reading_points,
         hints=(
-            "The source has to be encoded once: model.encode(source, keep) returns it and a cache.",
-            "model.decode(written, encoded, keep) returns logits (B, T, V) and a cache. Which "
+            "The source has to be encoded once: model.encode(source, keep) gives it and a cache.",
+            "model.decode(written, encoded, keep) gives logits (B, T, V) and a cache. Which "
             "position scores a token that is not there yet?",
             "Take the largest of the last row, append it to all that is written, and decode "
             "again.",
