@@ -407,10 +407,13 @@ def wider(exercise, point, forward, backward):
     if exercise.in_place or point.cotangent is None:
         return []
     try:
-        found, cache = exercise.run_forward(forward, point, call, np.float32)
-        if backward:
-            narrow = point._replace(cotangent=np.float32(point.cotangent))
-            found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
+        with np.errstate(all="ignore"):
+            found, cache = exercise.run_forward(forward, point, call, np.float32)
+            if backward:
+                narrow = point._replace(cotangent=np.float32(point.cotangent))
+                found |= exercise.run_backward(
+                    backward, narrow, cache, call, np.float32
+                )
     except (Failed, Misfit):
         return []
     names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]
