@@ -277,8 +277,8 @@ def by_ratio(exercise, name, generic):
         rows = [factors_of_rows(own, right) for _, own, right in generic]
         if all(r is not None for r in rows):
             return (
-                f"Every row of {name} has the right direction, and a length of its own: a factor "
-                "that belongs to the row is missing or wrong."
+                f"{name} has the right direction in every row, and in each another length: a "
+                "factor that belongs to the row is missing or wrong."
             )
         return None
     if np.allclose(factors, 0, atol=TOLERANCE):
@@ -307,6 +307,8 @@ def by_ratio(exercise, name, generic):
         max(own.size for _, own, _ in generic) == 1
     ):  # any number is some multiple of another
         return None
+    if not generic[0][0].sizes:
+        return f"{seen}. The factor is another at other points."
     sizes = "; ".join(
         f"{factor:.4g} at " + ", ".join(f"{n} = {v:g}" for n, v in point.sizes.items())
         for factor, (point, _, _) in zip(factors, generic, strict=True)
