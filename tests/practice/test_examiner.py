@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from texts import ROOT, read
 
+from transformer_core.layers import EncoderLayer
 from transformer_core.practice import examine
 from transformer_core.practice.explain import MUSEUM
 
@@ -304,3 +305,16 @@ def test_averages_that_are_bound_anew_are_told_from_those_that_change():
         in text
     )
     assert "each is right after the first step, and wrong after the others" in text
+
+
+def test_of_many_outputs_only_some_are_named():
+    def backward(self, dy, cache):
+        dx, grads = EncoderLayer.backward(self, dy, cache)
+        return dx, {name: 1.5 * grad for name, grad in grads.items()}
+
+    report = examine("EncoderLayer", backward=backward)
+    assert "outputs are wrong, among them dattention." in report.verdict
+    assert "dx is right" in report.verdict
+    assert not any(
+        line.strip().startswith("dx ") for line in str(report).splitlines()[3:]
+    )

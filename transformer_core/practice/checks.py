@@ -101,6 +101,7 @@ def slope_errors(model, batch, witness, **settings):
 
 
 def randomised(model):
+    """Move every parameter of a new model away from where it starts."""
     rng = np.random.default_rng(1)
     for array in model.parameters().values():
         array += 0.5 * rng.normal(size=array.shape)

@@ -19,6 +19,7 @@ from transformer_core.practice.report import Report
 from transformer_core.practice.running import Failed, NotWritten, call
 from transformer_core.practice.runs import TOLERANCE, run_own, run_right
 
+MANY = 5  # outputs that a sentence names at most
 PROBES = 12  # entries of each array of a layer that central differences measure
 WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
 
@@ -265,13 +266,14 @@ def verdict_of(points, stage):
         return f'right, but not at the point "{name}": {failure}'
     wrong = [name for name in stage.wrong if name and name not in left]
     right = [name for name in stage.right[0].outputs if name not in stage.wrong]
-    text = (
-        f"{listed(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"
-        if wrong
-        else "right"
-    )
+    text = "right"
+    if len(wrong) > MANY:
+        text = f"{len(wrong)} outputs are wrong, among them {listed(wrong[:MANY])}"
+    elif wrong:
+        text = f"{listed(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"
     if wrong and right:
-        text += f", {listed(right)} {'are' if len(right) > 1 else 'is'} right"
+        which = "all others" if len(right) > MANY else listed(right)
+        text += f", {which} {'are' if len(right) > 1 else 'is'} right"
     if left:
         arrays = listed(name.partition(",")[0] for name in left)
         text += f"; it changes the caller's {arrays}"

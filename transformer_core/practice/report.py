@@ -5,6 +5,8 @@ from html import escape
 
 import numpy as np
 
+ROWS = 6  # of a table that shows everything
+
 
 @dataclass
 class Report:
@@ -47,7 +49,7 @@ class Report:
         parts = [self.verdict]
         parts += [indented(text) for text in self.explanations]
         if not self.right and self.errors:
-            parts.append(indented("\n".join(table(self.errors))))
+            parts.append(indented("\n".join(table(shown(self.errors)))))
         if self.notes:
             parts.append(indented("\n".join(self.notes)))
         if self.next:
@@ -61,12 +63,22 @@ class Report:
         body = [f"<p><strong>{escape(self.verdict)}</strong></p>"]
         body += [f"<p>{lines(text)}</p>" for text in self.explanations]
         if not self.right and self.errors:
-            body.append(html_table(self.errors))
+            body.append(html_table(shown(self.errors)))
         body += [picture(name, error) for name, error in self.pictures.items()]
         body += [f"<p>{lines(text)}</p>" for text in self.notes]
         if self.next:
             body.append(f"<p>{lines(self.next)}</p>")
         return f'<div class="examined examined-{kind}">{"".join(body)}</div>'
+
+
+def shown(errors):
+    """Leave out of a long table the outputs that are right everywhere."""
+    wrong = {
+        name: row
+        for name, row in errors.items()
+        if not all(e < 1e-8 for e in row.values())
+    }
+    return wrong if len(errors) > ROWS and wrong else errors
 
 
 def table(errors):

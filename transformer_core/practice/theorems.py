@@ -289,6 +289,7 @@ def broken_theorems():
 
 
 def holds(theorem):
+    """Ask one theorem of the package."""
     try:
         with np.errstate(all="ignore"):
             theorem(np.random.default_rng(0))
