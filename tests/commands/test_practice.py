@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from texts import ROOT
+from texts import ROOT, read
 
 from transformer_core.__main__ import main
 from transformer_core.practice.exercise import LayerExercise, UpdateExercise
@@ -396,9 +396,10 @@ def test_with_all_parts_of_ones_own_a_model_is_the_same_to_the_bit(
     for name, value in small.items():
         monkeypatch.setitem(bert.DEFAULTS, name, value)
     text = tmp_path / "cats.txt"
-    words = ["the", "cat", "will", "chase", "a", "mouse", "and", "its", "cheese", "."]
-    order = np.random.default_rng(0).permuted([words * 10] * 60, axis=1)
-    text.write_text("\n\n".join(map(" ".join, order)))
+    rng = np.random.default_rng(0)
+    sentences = ["the cat will chase a mouse .", "one mouse may eat some cheese ."]
+    sentences += ["a dog can bite his bone ."]
+    text.write_text("\n\n".join(" ".join(rng.choice(sentences, 40)) for _ in range(60)))
     out = tmp_path / "runs"
     write_everything(folder)
 
@@ -433,3 +434,33 @@ def test_the_trainings_have_the_settings_of_train(capsys):
             options.setdefault(model, []).append(found)
     for alone, practising in options.values():
         assert practising - {"--only"} == alone - {"--resume"}
+
+
+def masked(text):
+    """Return the lines of an output without its numbers and spaces."""
+    return [re.sub(r"\d\S*", "#", " ".join(line.split())) for line in text.splitlines()]
+
+
+@pytest.mark.slow
+def test_the_page_shows_a_session_as_it_is(tmp_path, monkeypatch, capsys):
+    page = read(ROOT / "book/practice.md")
+    blocks = re.findall(r"^```(console|python)\n(.*?)^```$", page, re.M | re.S)
+    stub, wrong, mend = (text for kind, text in blocks[:8] if kind == "python")
+    right = re.sub(r"    mean = dy.*(?=    leading)", mend, wrong, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine" / file_of("150_layer_norm")
+    codes = iter([wrong, right])
+    shown = [text for kind, text in blocks if kind == "console"]
+    assert len(shown) == 5
+    for text in shown:
+        command, _, expected = text.partition("\n")
+        arguments = command.removeprefix("$ python -m transformer_core ").split()
+        if "check" in arguments:
+            path.write_text(f"import numpy as np\n\n\n{next(codes)}")
+        main(arguments)
+        printed = masked(capsys.readouterr().out)
+        for line in masked(expected):
+            assert line == "..." or line in printed, line
+        if "start" in arguments:
+            assert stub in path.read_text()
+    assert f" of {NUMBER} are yours" in page

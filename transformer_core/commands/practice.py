@@ -3,6 +3,7 @@
 from pathlib import Path
 from textwrap import fill
 
+from transformer_core.practice.drills import command as drills
 from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.workspace.examined import RIGHT, WRONG, examine_own
 from transformer_core.practice.workspace.folder import (
@@ -24,7 +25,7 @@ from transformer_core.training.run import write_atomically
 
 
 def add_parser(commands, add_models):
-    """Add the commands of the workspace; ``add_models`` adds the models of ``train``."""
+    """Add every way to practise; ``add_models`` adds the models of ``train``."""
     parser = commands.add_parser("practice", help="write it yourself")
     subcommands = parser.add_subparsers(dest="subcommand", required=True)
     add(
@@ -89,6 +90,7 @@ def add_parser(commands, add_models):
             help="a new folder for both runs, RUN/yours and RUN/package (default: they are not "
             "kept)",
         )
+    drills.add_parser(subcommands)
 
 
 def add(subcommands, name, run, summary, description):
@@ -136,19 +138,21 @@ def run_check(options):
 def check(folder, groups, name=None):
     """Examine chapters, print what is found and remember it; return whether anything is wrong."""
     progress = Progress(folder)
-    wrong, reports = [], []
+    everything = []
     for chapter, exercises in groups.items():
         examined = examine_chapter(folder, chapter, exercises)
-        print("\n".join(lines(chapter, examined)), flush=True)
+        if not name:
+            print("\n".join(lines(chapter, examined)), flush=True)
         for each in examined:
             progress.note(each)
-        wrong += [each for each in examined if each.state == WRONG]
-        reports += [each.report for each in examined if each.report]
-    if not name:
-        failing = [report for report in reports if report.written and not report.right]
-        reports = failing if len(failing) == 1 else []
-    for report in reports:
-        print(f"\n{report}\n")
+        everything += examined
+    wrong = [each for each in everything if each.state == WRONG]
+    told = everything if name else [each for each in wrong if each.report]
+    if len(told) == 1:
+        (each,) = told
+        if not name:
+            print()
+        print(each.report or f"{each.name}: {each.line}", end="\n\n")
     if progress.save():
         print(f"remembered in {progress.path}")
     print(what_comes_next(progress.right()), flush=True)

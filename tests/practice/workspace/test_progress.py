@@ -202,6 +202,7 @@ def test_the_ledger_says_what_is_written_and_how_it_came_about(tmp_path):
     for text in (
         "linear_backward: eq:linear-backward",
         "1 of 2 are yours",
+        "Not written yet: softmax.",
         "130_softmax <small>0 of 1 are yours</small>",
         "Right for the first time on",
         "the bias collects the mean of the cotangents",

@@ -17,7 +17,7 @@ STYLE = """
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto;
   padding: 0 1rem; }
 h2 { margin: 2rem 0 0; font-size: 1.15rem; border-bottom: 1px solid var(--line); }
-h2 small, .when { font-weight: normal; opacity: .75; }
+h2 small, .when, .open { font-weight: normal; opacity: .75; }
 section { break-inside: avoid; margin: 1rem 0; }
 h3 { font-size: 1rem; margin: 0; }
 p, ol { margin: .2rem 0; }
@@ -51,7 +51,11 @@ def ledger(groups: dict[str, Sequence[Examined]], progress: Progress) -> str:
     ]
     for chapter, group in groups.items():
         body.append(f"<h2>{escape(chapter)} <small>{tally(group)}</small></h2>")
-        body += [section(examined, progress.of(examined.name)) for examined in group]
+        begun = [e for e in group if e.state != OPEN or e.name in progress.entries]
+        body += [section(examined, progress.of(examined.name)) for examined in begun]
+        left = ", ".join(examined.name for examined in group if examined not in begun)
+        if left:
+            body.append(f'<p class="open">Not written yet: {left}.</p>')
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
