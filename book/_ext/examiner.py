@@ -70,7 +70,8 @@ def stamp_of(root):
     """The stamp of the answers, of the examiner and of the rooms that the mistakes are made in."""
     whole = stamp(root, root / SCRIPT, *sorted(root.glob(EXERCISES)))
     files = {n: code for n, code in whole["files"].items() if n.startswith(ROOMS)}
-    return whole | {"files": files}
+    packages = {n: v for n, v in whole["packages"].items() if n in ("numpy", "scipy")}
+    return {"files": files, "packages": packages}
 
 
 def find(root, why, say):

@@ -128,6 +128,20 @@ def test_every_form_of_a_mistake_can_be_planted(name):
             pass
 
 
+def test_the_matrix_shows_what_is_named_in_the_place_of_a_mistake():
+    named = [("a", ["a"]), ("a", ["b", "a"]), ("b", ["c"]), ("b", [])]
+    found = [
+        {"label": label, "mistakes": mistakes, "right": False}
+        for label, mistakes in named
+    ]
+    assert page.matrix_of(found).splitlines() == [
+        "| | Planted | 1 | 2 | another | none |",
+        "|--:|---|--:|--:|--:|--:|",
+        "| 1 | `a` | 1 | 1 | · | · |",
+        "| 2 | `b` | · | · | 1 | 1 |",
+    ]
+
+
 def test_the_stored_findings_hold():
     why = page.reason(ROOT, page.read_store(ROOT))
     assert not why, f"{page.STORE}: {why}. make confusion"
