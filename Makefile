@@ -9,7 +9,7 @@ READY := .venv/.ready
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book check test mutants mutants-generated properties parity bench lint browse onefile notebooks ledger studies lab lock clean
+.PHONY: help book check test mutants mutants-generated properties parity bench lint browse onefile notebooks ledger confusion studies lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ notebooks: $(READY)  ## Execute the notebooks whose stored outputs do not hold; 
 
 ledger: $(READY)  ## Measure the errors of the ledger, where the stored ones do not hold
 	$(BIN)/python book/_ext/ledger.py
+
+confusion: $(READY)  ## Examine answers with known mistakes, where what is stored does not hold
+	$(BIN)/python book/_ext/examiner.py
 
 studies: $(READY)  ## Train what takes too long for a page, where the stored results do not hold
 	$(BIN)/python -m studies $(STUDIES) --workers $(WORKERS)

@@ -61,7 +61,9 @@ CATALOGUE = [
         "the batch axis is ignored: = where += was meant, in a loop over the sequences",
         forms=(
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+                )
             },
             {
                 "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
@@ -77,7 +79,9 @@ CATALOGUE = [
                 "dy_rows.sum(axis=0)": "dy.reshape(-1, *dy.shape[-2:])[-1].sum(axis=0)",
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]",
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1])[-1:].T @ dy_rows[-1:]"
+                ),
                 "dy_rows.sum(axis=0)": "dy_rows[-1]",
             },
         ),
@@ -94,17 +98,25 @@ CATALOGUE = [
         "the weight gradient is divided by B, which the loss has done already",
         forms=(
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+                )
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+                )
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)",
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(x)"
+                ),
                 "dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)",
             },
             {
-                "x.reshape(-1, x.shape[-1]).T @ dy_rows": "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)",
+                "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
+                    "x.reshape(-1, x.shape[-1]).T @ dy_rows / len(dy_rows)"
+                ),
                 "dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)",
             },
         ),
@@ -115,7 +127,10 @@ CATALOGUE = [
         "ops/linear.py",
         {"dy_rows.sum(axis=0)": "dy_rows.mean(axis=0)"},
         "the bias collects the mean of the cotangents where their sum belongs",
-        forms=({"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)"},),
+        forms=(
+            {"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / len(x)"},
+            {"dy_rows.sum(axis=0)": "dy_rows.sum(axis=0) / x.shape[-2]"},
+        ),
     ),
     Mutant(
         "linear-bias-for-each-position",
@@ -161,7 +176,6 @@ CATALOGUE = [
             )
         },
         "the mask multiplies the weights: hidden keys stay in the denominators",
-        forms=({"np.where(keep, x, -np.inf)": "np.where(keep, x, 0.0)"},),
     ),
     Mutant(
         "softmax-mask-inverted",
@@ -176,6 +190,10 @@ CATALOGUE = [
         "ops/softmax.py",
         {"np.where(keep, x, -np.inf)": "np.where(keep, x, -1e9)"},
         "a row that keeps nothing attends to everything evenly",
+        forms=(
+            {"np.where(keep, x, -np.inf)": "x + np.where(keep, 0, -1e9)"},
+            {"np.where(keep, x, -np.inf)": "x + np.where(keep, 0, -1e4)"},
+        ),
     ),
     Mutant(
         "softmax-no-shift",
@@ -228,7 +246,9 @@ CATALOGUE = [
                     "total = weights.sum(axis=-2, keepdims=True)\n"
                     "    weights /= total + (total == 0)"
                 ),
-                "x.real.max(axis=-1, keepdims=True, initial": "x.real.max(axis=-2, keepdims=True, initial",
+                "x.real.max(axis=-1, keepdims=True, initial": (
+                    "x.real.max(axis=-2, keepdims=True, initial"
+                ),
             },
         ),
     ),
@@ -290,6 +310,7 @@ CATALOGUE = [
         "ops/layer_norm.py",
         {"leading = tuple(range(dy.ndim - 1))": "leading = 0"},
         "the parameters' gradients sum over the first axis, as if there were two axes",
+        forms=({"leading = tuple(range(dy.ndim - 1))": "leading = (0, 1)"},),
     ),
     Mutant(
         "layer-norm-unbiased-variance",
@@ -376,6 +397,14 @@ CATALOGUE = [
             )
         },
         "the forward pass is exact, the backward pass that of the tanh form",
+        forms=(
+            {
+                "return dy * (probability + x * density)": (
+                    "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))\n"
+                    "    return dy * ((1 + tanh) / 2 + x * density)"
+                )
+            },
+        ),
     ),
     Mutant(
         "gelu-tanh-factor-lost",
@@ -418,18 +447,14 @@ CATALOGUE = [
         "the forward pass divides by the root of K, the backward pass does not",
         forms=(
             {
-                "    dscores *= 1 / sqrt(query.shape[-1])\n": "    scale = 1 / sqrt(query.shape[-1])\n",
-                ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
-                    "return dscores @ key, scale * dscores.swapaxes(-1, -2) "
-                    "@ query, dvalue"
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": "",
+                "dscores.swapaxes(-1, -2) @ query, dvalue": (
+                    "dscores.swapaxes(-1, -2) @ query / sqrt(query.shape[-1]), dvalue"
                 ),
             },
             {
-                "    dscores *= 1 / sqrt(query.shape[-1])\n": "    scale = 1 / sqrt(query.shape[-1])\n",
-                ("return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue"): (
-                    "return scale * dscores @ key, dscores.swapaxes(-1, -2) "
-                    "@ query, dvalue"
-                ),
+                "    dscores *= 1 / sqrt(query.shape[-1])\n": "",
+                "return dscores @ key": "return dscores @ key / sqrt(query.shape[-1])",
             },
         ),
     ),
@@ -457,6 +482,20 @@ CATALOGUE = [
             ),
         },
         "the scores are divided by the root of D instead of K",
+        forms=(
+            {
+                "parts = (split_heads(part, self.heads)": (
+                    "k_by_d = query.shape[-1] / self.heads / self.output.weight.shape[1]\n"
+                    "        query = query * k_by_d**0.5\n"
+                    "        parts = (split_heads(part, self.heads)"
+                ),
+                "return [merge_heads(dpart) for dpart in dparts], doutput": (
+                    "dquery, dkey, dvalue = [merge_heads(dpart) for dpart in dparts]\n"
+                    "        k_by_d = dquery.shape[-1] / self.heads / dy.shape[-1]\n"
+                    "        return [dquery * k_by_d**0.5, dkey, dvalue], doutput"
+                ),
+            },
+        ),
     ),
     Mutant(
         "attention-query-and-key-exchanged",
@@ -493,6 +532,15 @@ CATALOGUE = [
             )
         },
         "the gradient of the weights does not pass through the mask of dropout",
+        forms=(
+            {
+                "    dscores = softmax_backward(dweights, softmax_cache)\n": (
+                    "    coupling = (dweights * weights).sum(axis=-1, "
+                    "keepdims=True)\n"
+                    "    dscores = weights * (ddropped - coupling)\n"
+                )
+            },
+        ),
     ),
     Mutant(
         "attention-input-without-projections",
@@ -514,6 +562,15 @@ CATALOGUE = [
             )
         },
         "of the three ways back to the input, the one by the keys is left out",
+        forms=(
+            {
+                'return dx, join({"query_key_value"': (
+                    "weight = self.query_key_value.weight[:, slice(*self.edges)]\n"
+                    "        dx = dx - dparts[1] @ weight.T\n"
+                    '        return dx, join({"query_key_value"'
+                ),
+            },
+        ),
     ),
     Mutant(
         "attention-source-forgotten",
@@ -611,6 +668,14 @@ CATALOGUE = [
             )
         },
         "of several cotangents for one row, += keeps the last",
+        forms=(
+            {
+                "add_rows(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids": (
+                    "rows = drows.reshape(-1, drows.shape[-1])\n"
+                    "    dtable[ids.ravel()[::-1]] = rows[::-1]"
+                )
+            },
+        ),
     ),
     Mutant(
         "embedding-reads-minus-one",
@@ -647,6 +712,12 @@ CATALOGUE = [
         "layers/residual.py",
         {"dout = dropout_backward(dskip, cache.dropout)": "dout = dskip"},
         "in Post-LN the branch's gradient does not pass through the mask of dropout",
+        forms=(
+            {
+                "dout = dropout_backward(dskip, cache.dropout)": "dout = dskip",
+                "dout = dropout_backward(dy, cache.dropout)": "dout = dy",
+            },
+        ),
     ),
     Mutant(
         "feed-forward-activation-skipped",
@@ -728,7 +799,9 @@ CATALOGUE = [
                     "    weights = np.divide(weights, weights.max(), "
                     "dtype=float)  # so that no sum overflows\n"
                 ): "    weights = np.asarray(weights, float)\n",
-                "CrossEntropyCache(p, targets, share, smoothing)": "CrossEntropyCache(p, targets, weights, smoothing)",
+                "CrossEntropyCache(p, targets, share, smoothing)": (
+                    "CrossEntropyCache(p, targets, weights, smoothing)"
+                ),
             },
         ),
     ),
@@ -1071,6 +1144,10 @@ CATALOGUE = [
             "(1 - self.beta2**self.steps) ** 0.5": "1.0",
         },
         "the moving averages start at 0 and are taken as they are",
+        forms=(
+            {"self.learning_rate / (1 - self.beta1**self.steps)": "self.learning_rate"},
+            {"(1 - self.beta2**self.steps) ** 0.5": "1.0"},
+        ),
     ),
     Mutant(
         "adam-corrects-its-state",
@@ -1147,6 +1224,7 @@ CATALOGUE = [
         "optim/sgd.py",
         {"v *= self.momentum": "grad = self.momentum * grad"},
         "the momentum multiplies the gradient instead of the velocity",
+        forms=({"            v *= self.momentum\n": ""},),
     ),
     Mutant(
         "clipping-each-array",
@@ -1176,6 +1254,7 @@ CATALOGUE = [
         "optim/clipping.py",
         {"max_norm / max(norm, max_norm)": "max_norm / (norm or 1)"},
         "short gradients are stretched to the largest length",
+        forms=({"max_norm / max(norm, max_norm)": "max_norm / norm"},),
     ),
     Mutant(
         "clipping-squares-overflow",
@@ -1241,6 +1320,7 @@ CATALOGUE = [
         "optim/muon.py",
         {"square = x @ x.T": "square = (x.T @ x)[: len(x), : len(x)]"},
         "the product of the iteration is taken on the side of the columns",
+        forms=({"square = x @ x.T": "square = x.T @ x"},),
     ),
     Mutant(
         "muon-cut-matrices",
@@ -1544,7 +1624,9 @@ CATALOGUE = [
         "the constant is rounded as texts print it",
         forms=(
             {
-                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": "tanh = np.tanh(SLOPE * (x + 0.0447 * x * x * x))"
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": (
+                    "tanh = np.tanh(SLOPE * (x + 0.0447 * x * x * x))"
+                )
             },
         ),
     ),
@@ -1556,7 +1638,9 @@ CATALOGUE = [
         "the slope at 0 is the reciprocal one",
         forms=(
             {
-                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": "tanh = np.tanh(sqrt(pi / 2) * (x + CUBIC * x * x * x))"
+                "tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))": (
+                    "tanh = np.tanh(sqrt(pi / 2) * (x + CUBIC * x * x * x))"
+                )
             },
         ),
     ),
@@ -1604,6 +1688,13 @@ CATALOGUE = [
         "optim/adamw.py",
         {'("bias", "gamma", "beta")': '("bias", "gamma")'},
         "the shift of a normalisation is pulled to 0",
+        forms=(
+            {
+                'if name.split(".")[-1] not in self.undecayed:': (
+                    'if name.split(".")[-1] not in ("bias", "gamma"):'
+                )
+            },
+        ),
     ),
     Mutant(
         "adamw-decay-default",

@@ -20,7 +20,7 @@ from transformer_core.practice.running import Failed, NotWritten, call
 from transformer_core.practice.runs import TOLERANCE, run_own, run_right
 
 MANY = 5  # outputs that a sentence names at most
-PROBES = 12  # entries of each array of a layer that central differences measure
+PROBES = 12  # entries of each array that central differences measure
 WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
 
 
@@ -312,7 +312,7 @@ def unknown(points, stage):
             gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
             if gap.max() > 0:
                 at = np.unravel_index(np.nanargmax(gap), gap.shape)
-                mine, theirs = (np.atleast_1d(a)[at] for a in (own, expected))
+                mine, theirs = (float(np.atleast_1d(a)[at]) for a in (own, expected))
                 where = ", ".join(map(str, map(int, at)))
                 return (
                     f'{text}\nThe largest error at the point "{point.name}" is in {name}[{where}]: '
@@ -398,7 +398,7 @@ def differentiate(exercise, forward, point):
     slopes = {}
     for name, array in exercise.live(point, arguments).items():
         at = np.arange(array.size)
-        if exercise.of_a_layer and array.size > PROBES:
+        if array.size > PROBES:
             at = rng.choice(array.size, PROBES, replace=False)
         slopes[name] = at, central_difference(loss, array, at=at)
     return slopes
@@ -409,10 +409,13 @@ def wider(exercise, point, forward, backward):
     if exercise.in_place or point.cotangent is None:
         return []
     try:
-        found, cache = exercise.run_forward(forward, point, call, np.float32)
-        if backward:
-            narrow = point._replace(cotangent=np.float32(point.cotangent))
-            found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
+        with np.errstate(all="ignore"):
+            found, cache = exercise.run_forward(forward, point, call, np.float32)
+            if backward:
+                narrow = point._replace(cotangent=np.float32(point.cotangent))
+                found |= exercise.run_backward(
+                    backward, narrow, cache, call, np.float32
+                )
     except (Failed, Misfit):
         return []
     names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]

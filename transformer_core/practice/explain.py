@@ -74,7 +74,11 @@ def explain(
     tuple of Explanation
         Empty if nothing is known that explains it.
     """
-    known = by_catalogue(exercise, stage) or by_pairs(exercise, points, stage)
+    known = (
+        by_catalogue(exercise, stage)
+        or by_draws(exercise, stage)
+        or by_pairs(exercise, points, stage)
+    )
     if known:
         return (known,)
     single, rest = by_catalogue_apart(exercise, stage)
@@ -104,6 +108,40 @@ def by_catalogue(exercise, stage):
         and not same(passes(runs, stage), passes(right, stage))
     }
     return named(stage.wrong, stage, list(found.values())) if found else None
+
+
+def by_draws(exercise, stage):
+    """Find a mistake that draws anew: what it comes to has other entries that are 0."""
+    found = [
+        mistake
+        for mistake, runs in run_catalogue(exercise.name)
+        if "default_rng" in "".join(mistake.edits.values())
+        and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
+    ]
+    own, right = stage.own[0].outputs, stage.right[0].outputs
+    if not found or not all(drops_otherwise(own[name], right[name]) for name in own):
+        return None
+    return named(stage.wrong, stage, found)
+
+
+def drops_otherwise(own, right):
+    """Tell whether some entries are 0 in one array alone, some in the other, and not all."""
+    kept, meant = own != 0, right != 0
+    return (kept & meant).any() and (kept > meant).any() and (kept < meant).any()
+
+
+def redrawn(*runs):
+    """Tell whether of some runs every two agree where no output is 0."""
+    if any(run.failure or run.outputs.keys() != runs[0].outputs.keys() for run in runs):
+        return False
+    return all(
+        one[name].shape == other[name].shape
+        and close(
+            *(a[name][(one[name] != 0) & (other[name] != 0)] for a in (one, other))
+        )
+        for one, other in combinations([run.outputs for run in runs], 2)
+        for name in one
+    )
 
 
 def by_catalogue_apart(exercise, stage):
@@ -179,7 +217,7 @@ def by_pairs(exercise, points, stage):
 def by_itself(exercise, points, stage, name):
     """Explain one wrong output without the catalogue: the first of what fits."""
     pairs = [
-        (point, run.outputs[name], right.outputs[name])
+        (point, numbers(run.outputs[name]), numbers(right.outputs[name]))
         for point, run, right in zip(points, stage.own, stage.right, strict=True)
         if not run.failure and name in run.outputs and name in right.outputs
     ]
@@ -202,6 +240,11 @@ def by_itself(exercise, points, stage, name):
         or by_permutation(name, generic)
         or by_support(exercise, name, generic)
     )
+
+
+def numbers(array):
+    """Return an array as it is, one of truth values as zeros and ones."""
+    return array.astype(float) if array.dtype == bool else array
 
 
 def by_shape(name, point, own, right):
@@ -234,8 +277,8 @@ def by_ratio(exercise, name, generic):
         rows = [factors_of_rows(own, right) for _, own, right in generic]
         if all(r is not None for r in rows):
             return (
-                f"Every row of {name} has the right direction, and a length of its own: a factor "
-                "that belongs to the row is missing or wrong."
+                f"{name} has the right direction in every row, and in each another length: a "
+                "factor that belongs to the row is missing or wrong."
             )
         return None
     if np.allclose(factors, 0, atol=TOLERANCE):
@@ -264,6 +307,8 @@ def by_ratio(exercise, name, generic):
         max(own.size for _, own, _ in generic) == 1
     ):  # any number is some multiple of another
         return None
+    if not generic[0][0].sizes:
+        return f"{seen}. The factor is another at other points."
     sizes = "; ".join(
         f"{factor:.4g} at " + ", ".join(f"{n} = {v:g}" for n, v in point.sizes.items())
         for factor, (point, _, _) in zip(factors, generic, strict=True)

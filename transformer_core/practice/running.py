@@ -5,6 +5,7 @@ import linecache
 import threading
 import traceback
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 SECONDS = 5.0
@@ -45,10 +46,11 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
         If it raises anything else, or does not return in time.
     """
     result: dict[str, Any] = {}
+    context = copy_context()  # with what NumPy is to do about an overflow
 
     def run():
         try:
-            result["value"] = function(*arguments)
+            result["value"] = context.run(function, *arguments)
         except BaseException as error:
             result["error"] = error
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.practice.catalogue import BACKWARD, MUTANTS, Mutant
+from transformer_core.practice.catalogue import MUTANTS, Mutant
 from transformer_core.practice.exercise import Arrays, Exercise, Misfit, Point
 from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.planting import planted
@@ -82,19 +82,18 @@ def run_right(name: str) -> Runs:
 def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> Runs:
     """Run the package with mistakes in it.
 
-    Its backward pass is handed the right cache, unless the mistakes are all of the backward pass:
-    then their own, in which one may have been made.
+    Its backward pass is handed the right cache where its forward pass is wrong, and its own where
+    that is right: the mistake may be in the cache.
     """
     runs = Runs([], [])
-    own = all(mistake.place == BACKWARD for mistake in mistakes)
     forwards = [run_forward(exercise, exercise.forward, p, direct) for p in points]
     with ExitStack() as stack:
         for mistake in joined(mistakes):
             stack.enter_context(planted(mistake))
-        for point, (_, right) in zip(points, forwards, strict=True):
+        for point, (right, right_cache) in zip(points, forwards, strict=True):
             run, cache = run_forward(exercise, exercise.forward, point, direct)
             runs.forward.append(run)
-            cache = cache if own else right
+            cache = cache if alike(run, right) else right_cache
             if exercise.backward:
                 runs.backward.append(
                     run_backward(exercise, exercise.backward, point, cache, direct)
@@ -115,11 +114,15 @@ def joined(mistakes):
 
 
 def mistakes_of(exercise: Exercise) -> Iterator[Mutant]:
-    """Yield the mistakes that may be made in an exercise, each in all its forms."""
-    for mistake in MUTANTS.values():
-        if mistake.file in exercise.files():
-            for edits in (mistake.edits, *mistake.forms):
-                yield mistake._replace(edits=edits)
+    """Yield the mistakes that may be made in an exercise, each in all its forms.
+
+    Those of its own file come first.
+    """
+    files = exercise.files()
+    mistakes = [mistake for mistake in MUTANTS.values() if mistake.file in files]
+    for mistake in sorted(mistakes, key=lambda mistake: files.index(mistake.file)):
+        for edits in (mistake.edits, *mistake.forms):
+            yield mistake._replace(edits=edits)
 
 
 @cache
@@ -234,7 +237,7 @@ def left(runs, only=None):
 def alike(run, other, only=None, floors=None):
     """Tell whether a pass comes to the same at one point."""
     if run.failure or other.failure:
-        return bool(run.failure) == bool(other.failure)
+        return sort_of(run.failure) == sort_of(other.failure)
     names = run.outputs.keys() | other.outputs.keys()
     return all(
         name in run.outputs
@@ -245,6 +248,13 @@ def alike(run, other, only=None, floors=None):
     )
 
 
+def sort_of(failure):
+    """Return the sort of a failure: of numbers by its name, of shapes and all others by none."""
+    numbers = "OverflowError", "ZeroDivisionError"
+    named = (name for name in numbers if name in failure)
+    return next(named, bool(failure))
+
+
 def close(a: np.ndarray, b: np.ndarray, floor: float = 0.0) -> bool:
     """Tell whether two arrays are equal but for rounding; NaN equals NaN.
 
@@ -252,6 +262,8 @@ def close(a: np.ndarray, b: np.ndarray, floor: float = 0.0) -> bool:
     """
     if a.shape != b.shape:
         return False
+    if a.dtype == b.dtype == bool:
+        return np.array_equal(a, b)
     finite = np.isfinite(a) & np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False

@@ -2,7 +2,8 @@
 
 A version is a class that holds the functions of one exercise; a mistake is an edit of its source.
 Each file has RIGHT: exercise to versions, PLANTED: (version, name in the catalogue, edits), and
-UNKNOWN: (version, what is wrong, edits). Every dropout draws as the package's does, as exercises say.
+UNKNOWN: (version, what is wrong, edits). An exercise other than the version's first may follow.
+What is dropped is drawn as the package draws it.
 """
 
 import sys
@@ -46,7 +47,13 @@ class Answer(NamedTuple):
     exercise: str
     version: type
     label: str  # a name in the catalogue, or what is wrong
-    edits: dict
+    edits: dict = {}
+
+    @property
+    def group(self):
+        """What the exercise is about: the title of its file."""
+        module = sys.modules[self.version.__module__]
+        return module.__doc__.partition(" as ")[0]
 
     def functions(self):
         """Return the functions as ``examine`` takes them."""
@@ -54,34 +61,33 @@ class Answer(NamedTuple):
         for right, wrong in self.edits.items():
             if source.count(right) != 1:
                 raise ValueError(
-                    f"{self}: expected this text once, found it {source.count(right)} times: {right}"
+                    f"{self.version.__name__}, {self.label}: expected this text once, "
+                    f"found it {source.count(right)} times: {right}"
                 )
             source = source.replace(right, wrong)
         namespace = dict(vars(sys.modules[self.version.__module__]))
-        exec(compile(source, f"<{self}>", "exec"), namespace)
+        exec(compile(source, f"<{self.version.__name__}>", "exec"), namespace)
         written = vars(namespace[self.version.__name__]).values()
         functions = (value for value in written if isfunction(value))
         return dict(zip(("forward", "backward"), functions, strict=False))
 
-    def __str__(self):
-        number = f" {sum(self.edits.__repr__().encode()) % 1000}" if self.edits else ""
-        return f"{self.exercise}, {self.version.__name__}, {self.label}{number}"
 
-
-EXERCISE = {
-    version: exercise
+RIGHT = [
+    Answer(exercise, version, "right")
     for file in FILES
     for exercise, versions in file.RIGHT.items()
     for version in versions
-}
-RIGHT = [
-    Answer(exercise, version, "right", {}) for version, exercise in EXERCISE.items()
 ]
-PLANTED, UNKNOWN = (
-    [
-        Answer(EXERCISE[version], version, label, edits)
-        for file in FILES
-        for version, label, edits in getattr(file, mistakes)
+EXERCISE = {answer.version: answer.exercise for answer in reversed(RIGHT)}
+
+
+def answers(mistakes):
+    """Return the answers with these mistakes."""
+    return [
+        Answer(*exercise or [EXERCISE[version]], version, label, edits)
+        for version, label, edits, *exercise in mistakes
     ]
-    for mistakes in ("PLANTED", "UNKNOWN")
-)
+
+
+PLANTED = answers(mistake for file in FILES for mistake in file.PLANTED)
+UNKNOWN = answers(mistake for file in FILES for mistake in file.UNKNOWN)

@@ -183,7 +183,9 @@ PLANTED = [
         ReluLoops,
         "relu-open-at-zero",
         {
-            "            if x[at] > 0:\n                dx": "            if x[at] >= 0:\n                dx"
+            "            if x[at] > 0:\n                dx": (
+                "            if x[at] >= 0:\n                dx"
+            )
         },
     ),
     (
@@ -195,7 +197,6 @@ PLANTED = [
     (ReluCopy, "relu-open-at-zero", {"~(x > 0)": "x < 0"}),
     (ReluMaximum, "relu-in-place", {"np.maximum(0, x)": "np.maximum(0, x, out=x)"}),
     (ReluCopy, "relu-in-place", {"y = np.array(x)": "y = x"}),
-    (ReluStep, "relu-of-minus-infinity", {"np.where(x > 0, x, 0.0)": "x * (x > 0)"}),
     (GeluLoops, "gelu-gate-constant", {"(cdf + x[at] * pdf)": "cdf"}),
     (
         GeluNormal,
@@ -265,6 +266,27 @@ PLANTED = [
             )
         },
     ),
+    (ReluMaximum, "relu-passes-everything", {'cache["y"] > 0': 'cache["y"] >= 0'}),
+    (ReluStep, "relu-open-at-zero", {"np.heaviside(x, 0) * dy": "(x >= 0) * dy"}),
+    (
+        GeluStored,
+        "gelu-gate-constant",
+        {"return gate * x, slope": "return gate * x, gate"},
+    ),
+    (
+        GeluLoops,
+        "gelu-forms-mixed",
+        {
+            "            cdf = 0.5 * (1 + math.erf(x[at] / math.sqrt(2)))\n            pdf": (
+                "            t = math.tanh(math.sqrt(2 / math.pi) * "
+                "(x[at] + 0.044715 * x[at] ** 3))\n"
+                "            cdf = 0.5 * (1 + t)\n"
+                "            pdf"
+            )
+        },
+    ),
+    (TanhChain, "gelu-tanh-factor-lost", {"* 3 * x**2": "* x**2"}),
+    (TanhLoops, "gelu-at-the-output", {"return y, x": "return y, y"}),
 ]
 
 UNKNOWN = [

@@ -105,7 +105,11 @@ class Matrices:
         return dquery, dkey, dvalue
 
 
-RIGHT = {"attention": [Queries, Einsum, Matrices]}
+RIGHT = {
+    "attention": [Queries, Einsum, Matrices],
+    "attention_with_dropout": [Queries, Einsum, Matrices],
+}
+DROPPED = "attention_with_dropout"
 
 PLANTED = [
     (
@@ -125,11 +129,13 @@ PLANTED = [
         Queries,
         "attention-dropout-not-in-the-values",
         {"np.outer(factor[at] * a, doutput": "np.outer(a, doutput"},
+        DROPPED,
     ),
     (
         Queries,
         "attention-dropout-not-in-the-weights",
         {"da = factor[at] * (": "da = ("},
+        DROPPED,
     ),
     (Queries, "softmax-no-coupling", {" - np.outer(a, a)) @ da": ") @ da"}),
     (
@@ -184,11 +190,13 @@ PLANTED = [
         Einsum,
         "attention-dropout-not-in-the-values",
         {'"...ts,...tv->...sv", A * M': '"...ts,...tv->...sv", A'},
+        DROPPED,
     ),
     (
         Einsum,
         "attention-dropout-not-in-the-weights",
         {"doutput, V) * M": "doutput, V)"},
+        DROPPED,
     ),
     (Einsum, "softmax-no-coupling", {"(dA - coupling[..., None])": "dA"}),
     (Einsum, "softmax-row-sum", {'"...ts,...ts->...t", dA, A)': '"...ts->...t", dA)'}),
@@ -248,6 +256,7 @@ PLANTED = [
         Matrices,
         "attention-dropout-not-in-the-values",
         {"np.swapaxes(dropped, -1": "np.swapaxes(p, -1"},
+        DROPPED,
     ),
     (
         Matrices,
@@ -258,6 +267,7 @@ PLANTED = [
                 "            dp = np.where(drop, 0, dp / (1 - rate))\n"
             ): ""
         },
+        DROPPED,
     ),
     (Matrices, "softmax-no-coupling", {"p * dp - p * delta": "p * dp"}),
     (Matrices, "softmax-no-coupling", {"p * dp - p * delta": "p * (1 - p) * dp"}),
@@ -270,6 +280,63 @@ PLANTED = [
         Matrices,
         "softmax-mask-inverted",
         {"np.where(keep, 0.0, -np.inf)": "np.where(keep, -np.inf, 0.0)"},
+    ),
+    (
+        Einsum,
+        "attention-key-not-transposed",
+        {'"...ts,...tk->...sk", dS, Q': '"...st,...tk->...sk", dS, Q'},
+    ),
+    (
+        Queries,
+        "attention-key-not-transposed",
+        {
+            "dkey[head] += scale * np.outer(dscores, query[at])": (
+                "dkey[at] += scale * (dscores @ query[head])"
+            )
+        },
+    ),
+    (
+        Queries,
+        "attention-query-and-key-exchanged",
+        {"return dquery, dkey, dvalue": "return dkey, dquery, dvalue"},
+    ),
+    (
+        Einsum,
+        "attention-scale-forgotten",
+        {
+            "np.sqrt(query.shape[-1])": "1.0",
+            "dS, K) / np.sqrt(K.shape[-1])": "dS, K)",
+            "dS, Q) / np.sqrt(K.shape[-1])": "dS, Q)",
+        },
+    ),
+    (Matrices, "attention-scale-forgotten-backward", {"ds @ key / root": "ds @ key"}),
+    (
+        Matrices,
+        "softmax-row-sum",
+        {"p * dp - p * delta": "p * (dp - p * dp.sum(axis=-1, keepdims=True))"},
+    ),
+    (
+        Matrices,
+        "softmax-mask-finite",
+        {"np.where(keep, 0.0, -np.inf)": "np.where(keep, 0.0, -1e9)"},
+    ),
+    (
+        Queries,
+        "softmax-mask-finite",
+        {
+            "scores[~keep[at]] = -np.inf": "scores[~keep[at]] = -1e9",
+            "            if keep[at].any():\n                exponentials": (
+                "            if True:\n                exponentials"
+            ),
+        },
+    ),
+    (
+        Einsum,
+        "softmax-over-the-queries",
+        {
+            "scores.max(axis=-1": "scores.max(axis=-2",
+            '"...ts->...t", e)[..., None]': '"...ts->...s", e)[..., None, :]',
+        },
     ),
 ]
 
@@ -288,7 +355,9 @@ UNKNOWN = [
         Queries,
         "the weights are averaged in the values' gradient",
         {
-            "dvalue[head] += np.outer(factor[at] * a,": "dvalue[head] += np.outer(factor[at] * (a + 1) / 2,"
+            "dvalue[head] += np.outer(factor[at] * a,": (
+                "dvalue[head] += np.outer(factor[at] * (a + 1) / 2,"
+            )
         },
     ),
     (

@@ -123,7 +123,9 @@ PLANTED = [
         Loops,
         "cross-entropy-mean-over-everything",
         {
-            "(top + np.log(total) - right) / weights.sum()": "(top + np.log(total) - right) / weights.size",
+            "(top + np.log(total) - right) / weights.sum()": (
+                "(top + np.log(total) - right) / weights.size"
+            ),
             "weights[at] / weights.sum() * (p": "weights[at] / weights.size * (p",
             "        weights = weights / weights.max()\n": "",
         },
@@ -152,7 +154,11 @@ PLANTED = [
         OneHot,
         "cross-entropy-gradient-of-the-sum",
         {
-            'dloss * cache["share"][..., np.newaxis]': 'dloss * (cache["share"] > 0)[..., np.newaxis]'
+            "weights / weights.max()": "weights",
+            "        share = share / share.sum()\n": "",
+            "np.sum(share * surprise, where=share > 0)": (
+                "np.average(surprise, weights=share)"
+            ),
         },
     ),
     (
@@ -181,7 +187,9 @@ PLANTED = [
         OneHot,
         "cross-entropy-logarithm-of-softmax",
         {
-            "z - np.log(np.exp(z).sum(axis=-1, keepdims=True))": "np.log(np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True))"
+            "z - np.log(np.exp(z).sum(axis=-1, keepdims=True))": (
+                "np.log(np.exp(z) / np.exp(z).sum(axis=-1, keepdims=True))"
+            )
         },
     ),
     (Flat, "cross-entropy-gradient-unmasked", {"(w / w.sum())[:, None]": "1 / len(w)"}),
@@ -214,8 +222,40 @@ PLANTED = [
         "cross-entropy-mean-over-everything",
         {
             "weights.reshape(-1) / weights.max()": "weights.reshape(-1)",
-            "np.average(surprise[counted], weights=w[counted])": "(surprise[counted] * w[counted]).sum() / len(w)",
+            "np.average(surprise[counted], weights=w[counted])": (
+                "(surprise[counted] * w[counted]).sum() / len(w)"
+            ),
             "(w / w.sum())": "(w / len(w))",
+        },
+    ),
+    (
+        Loops,
+        "cross-entropy-gradient-unmasked",
+        {"weights[at] / weights.sum() * (p": "(1 / weights.size) * (p"},
+    ),
+    (
+        Loops,
+        "cross-entropy-gradient-of-the-sum",
+        {"return dloss * dlogits": "return dloss * dlogits * targets.size"},
+    ),
+    (
+        OneHot,
+        "cross-entropy-mean-over-everything",
+        {
+            "weights / weights.max()": "weights * 1.0",
+            "share = share / share.sum()": "share = share / targets.size",
+        },
+    ),
+    (
+        OneHot,
+        "cross-entropy-smoothing-forgotten",
+        {'"wanted": wanted': '"wanted": np.eye(size)[targets]'},
+    ),
+    (
+        Flat,
+        "cross-entropy-padding-counted",
+        {
+            "loss = np.average(surprise[counted], weights=w[counted])": "loss = surprise.mean()"
         },
     ),
 ]

@@ -96,6 +96,15 @@ PLANTED = [
             )
         },
     ),
+    (
+        Chosen,
+        "dropout-not-rescaled",
+        {
+            "x[kept] / q": "x[kept]",
+            'dy[cache["kept"]] / cache["q"]': 'dy[cache["kept"]]',
+        },
+    ),
+    (Scaled, "dropout-mask-forgotten", {"else dy * mask": "else dy"}),
 ]
 
 UNKNOWN = [

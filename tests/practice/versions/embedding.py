@@ -142,7 +142,9 @@ PLANTED = [
         Words,
         "embedding-repeats-lost",
         {
-            "drows[ids == v].sum(axis=0)": "(0 * drows[0, 0] if v not in ids else drows[ids == v][-1])"
+            "drows[ids == v].sum(axis=0)": (
+                "(drows[ids == v][-1] if v in ids else 0 * table[v])"
+            )
         },
     ),
     (
@@ -161,13 +163,40 @@ PLANTED = [
     (
         ReadOutMatrix,
         "linear-batch-and-time-scrambled",
-        {"h.reshape(len(flat), -1)\n": "h.swapaxes(0, 1).reshape(len(flat), -1)\n"},
+        {"h.reshape(len(flat), -1)\n": "h.T.reshape(h.shape[-1], -1).T\n"},
     ),
     (ReadOutEinsum, "linear-mean-taken-twice", {"dz, h), ": "dz, h) / shape[0], "}),
     (
         ReadOutLoops,
         "linear-last-sequence-alone",
         {"dtable[v] += dlogits": "dtable[v] = dlogits"},
+    ),
+    (
+        AddAt,
+        "embedding-repeats-lost",
+        {
+            'np.add.at(dtable, cache["ids"], drows)': (
+                "for at in np.ndindex(drows.shape[:-1]):\n"
+                '            dtable[cache["ids"][at]] = drows[at]'
+            )
+        },
+    ),
+    (
+        Words,
+        "embedding-repeats-lost",
+        {
+            "drows[ids == v].sum(axis=0)": "(drows[ids == v][0] if v in ids else 0 * table[v])"
+        },
+    ),
+    (
+        ReadOutEinsum,
+        "linear-bias-averaged",
+        {'np.einsum("nv->v", dz)': "dz.mean(axis=0)"},
+    ),
+    (
+        ReadOutMatrix,
+        "linear-last-sequence-alone",
+        {"flat.T @ h.reshape(len(flat), -1)": "dlogits[-1].T @ h[-1]"},
     ),
 ]
 

@@ -173,7 +173,9 @@ PLANTED = [
         Jacobian,
         "layer-norm-gamma-reads-the-output",
         {
-            "np.diag(rows.T @ x_hat.reshape(-1, D))": "gamma * np.diag(rows.T @ x_hat.reshape(-1, D))"
+            "np.diag(rows.T @ x_hat.reshape(-1, D))": (
+                "gamma * np.diag(rows.T @ x_hat.reshape(-1, D))"
+            )
         },
     ),
     (
@@ -246,7 +248,9 @@ PLANTED = [
         Einsum,
         "layer-norm-gamma-outside",
         {
-            "(D * g - first - x_hat * second) * (r": "(D * g - gamma * first - gamma * x_hat * second) * (r",
+            "(D * g - first - x_hat * second) * (r": (
+                "(D * g - gamma * first - gamma * x_hat * second) * (r"
+            ),
             'first = np.einsum("...d->...", g)': 'first = np.einsum("...d->...", dy)',
             '->...", g, x_hat)': '->...", dy, x_hat)',
         },
@@ -272,6 +276,42 @@ PLANTED = [
         Einsum,
         "layer-norm-gamma-reads-the-output",
         {"flat, flat_hat)": "flat, flat_hat * gamma)"},
+    ),
+    (
+        Loops,
+        "layer-norm-two-axes-assumed",
+        {"return dx, dgamma, dbeta": "return dx, (dy * x_hat).sum(axis=0), dbeta"},
+    ),
+    (
+        Staged,
+        "layer-norm-two-axes-assumed",
+        {"axes = tuple(range(dy.ndim - 1))": "axes = (0, 1)"},
+    ),
+    (
+        Loops,
+        "layer-norm-no-variance-term",
+        {"mean_gx = sum(g[i] * x_hat[at][i] for i in range(D)) / D": "mean_gx = 0"},
+    ),
+    (Staged, "layer-norm-no-variance-term", {"        dvar = ": "        dvar = 0 * "}),
+    (
+        Einsum,
+        "layer-norm-unbiased-variance",
+        {"centred, centred) / D": "centred, centred) / (D - 1)"},
+    ),
+    (
+        Einsum,
+        "layer-norm-eps-outside-the-root",
+        {"1 / np.sqrt(variance + eps)": "1 / (np.sqrt(variance) + eps)"},
+    ),
+    (
+        Einsum,
+        "layer-norm-gamma-reads-the-output",
+        {"flat, flat_hat), np": "flat, (x_hat * gamma).reshape(-1, D)), np"},
+    ),
+    (
+        Jacobian,
+        "layer-norm-gamma-outside",
+        {"jacobian, dy * gamma)": "jacobian * gamma, dy)"},
     ),
 ]
 

@@ -267,6 +267,7 @@ RIGHT = {
         DecoderLayer,
     )
 }
+RIGHT["ResidualWithDropout"] = [Residual]
 
 PLANTED = [
     (Linear, "linear-bias-averaged", {"dy.sum(axis=leading)": "dy.mean(axis=leading)"}),
@@ -298,11 +299,13 @@ PLANTED = [
         Residual,
         "residual-dropout-forgotten",
         {"(dsum * factor, branch)": "(dsum * (factor if self.pre else 1), branch)"},
+        "ResidualWithDropout",
     ),
     (
         Residual,
         "residual-dropout-forgotten",
         {"(dsum * factor, branch)": "(dsum, branch)"},
+        "ResidualWithDropout",
     ),
     (
         MultiHeadSelfAttention,
@@ -317,7 +320,9 @@ PLANTED = [
         MultiHeadSelfAttention,
         "attention-input-without-projections",
         {
-            "dx = dz @ self.query_key_value.weight.T": "dx = sum(part.reshape(B, T, -1) for part in (dq, dk, dv))"
+            "dx = dz @ self.query_key_value.weight.T": (
+                "dx = sum(part.reshape(B, T, -1) for part in (dq, dk, dv))"
+            )
         },
     ),
     (
@@ -339,7 +344,9 @@ PLANTED = [
         MultiHeadSelfAttention,
         "heads-reshaped",
         {
-            "part.reshape(B, T, self.heads, -1) for": "part.reshape(B, self.heads, T, -1).swapaxes(1, 2) for",
+            "part.reshape(B, T, self.heads, -1) for": (
+                "part.reshape(B, self.heads, T, -1).swapaxes(1, 2) for"
+            ),
             "o = o.reshape(B, T, -1)": "o = o.swapaxes(1, 2).reshape(B, T, -1)",
             ".reshape(v.shape)": ".reshape(B, H, T, -1).swapaxes(1, 2)",
             "part.reshape(B, T, -1) for": "part.swapaxes(1, 2).reshape(B, T, -1) for",
@@ -370,8 +377,8 @@ PLANTED = [
     ),
     (
         MultiHeadCrossAttention,
-        "attention-dropout-not-in-the-weights",
-        {"v.swapaxes(-1, -2) * factor": "v.swapaxes(-1, -2)"},
+        "softmax-row-sum",
+        {"p * (p * dp).sum": "p * dp.sum"},
     ),
     (
         MultiHeadCrossAttention,
@@ -380,8 +387,61 @@ PLANTED = [
             (
                 "np.concatenate(list(np.moveaxis(factor * p @ v, 1, 0)), axis=-1)"
             ): "(factor * p @ v).reshape(*x.shape[:2], -1)",
-            "np.stack(np.split(dcontext, self.heads, axis=-1), axis=1)": "dcontext.reshape(*p.shape[:3], -1)",
+            "np.stack(np.split(dcontext, self.heads, axis=-1), axis=1)": (
+                "dcontext.reshape(*p.shape[:3], -1)"
+            ),
         },
+    ),
+    (
+        Residual,
+        "residual-skip-lost",
+        {"return dsum + dinner": "return dinner + 0 * dsum"},
+    ),
+    (
+        LearnedPositions,
+        "positions-averaged",
+        {
+            "        return dy.copy(), ": "        dtable /= len(dy)\n        return dy.copy(), "
+        },
+    ),
+    (
+        FeedForward,
+        "feed-forward-activation-skipped",
+        {"dh = self.activate_backward(da, slope)": "dh = da.copy()"},
+    ),
+    (
+        LayerNorm,
+        "layer-norm-no-mean-term",
+        {"dx - dx.mean(axis=-1, keepdims=True) - ": "dx - "},
+    ),
+    (
+        LayerNorm,
+        "layer-norm-two-axes-assumed",
+        {"terms.reshape(-1, dy.shape[-1]).sum(axis=0)": "terms.sum(axis=0)"},
+    ),
+    (
+        Linear,
+        "linear-mean-taken-twice",
+        {
+            "np.tensordot(x, dy, axes=(leading, leading))": (
+                "np.tensordot(x, dy, axes=(leading, leading)) / len(x)"
+            )
+        },
+    ),
+    (
+        MultiHeadCrossAttention,
+        "attention-source-forgotten",
+        {"return dx, dsource, grads": "return dx, 0 * dsource, grads"},
+    ),
+    (
+        MultiHeadCrossAttention,
+        "attention-scale-forgotten-backward",
+        {"        ds = ds / q.shape[-1] ** 0.5\n": ""},
+    ),
+    (
+        MultiHeadSelfAttention,
+        "softmax-row-sum",
+        {"(p * dp).sum(axis=-1, keepdims=True)": "dp.sum(axis=-1, keepdims=True)"},
     ),
 ]
 

@@ -130,7 +130,9 @@ PLANTED = [
         Einsum,
         "linear-batch-and-time-scrambled",
         {
-            "rows = x.reshape(-1, x.shape[-1])": "rows = x.swapaxes(-1, -2).reshape(x.shape[-1], -1).T"
+            "rows = x.reshape(-1, x.shape[-1])": (
+                "rows = x.swapaxes(-1, -2).reshape(x.shape[-1], -1).T"
+            )
         },
     ),
     (
@@ -165,6 +167,35 @@ PLANTED = [
                 "*dy.shape[-2:])[-1]"
             )
         },
+    ),
+    (Loops, "linear-last-sequence-alone", {"dbias += dy[at]": "dbias = dy[at].copy()"}),
+    (
+        Sequences,
+        "linear-bias-averaged",
+        {"db += dy_b.sum(axis=0)": "db += dy_b.mean(axis=0)"},
+    ),
+    (
+        Contraction,
+        "linear-weight-not-transposed",
+        {
+            "np.tensordot(dy, weight, axes=(-1, 1))": "np.tensordot(dy, weight, axes=(-1, 0))"
+        },
+    ),
+    (
+        Loops,
+        "linear-weight-not-transposed",
+        {"dy[at][k] * weight[i, k]": "dy[at][k] * weight[k, i]"},
+    ),
+    (Sequences, "linear-weight-not-transposed", {"dy @ W.T": "dy @ W"}),
+    (
+        Sequences,
+        "linear-mean-taken-twice",
+        {"return dx, dW,": "return dx, dW / (len(x) * x.shape[1]),"},
+    ),
+    (
+        Sequences,
+        "linear-last-sequence-alone",
+        {"zip(x, dy, strict=True)": "zip(x[:1], dy[:1], strict=True)"},
     ),
 ]
 

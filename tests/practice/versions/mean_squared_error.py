@@ -58,6 +58,7 @@ PLANTED = [
         "mean-squared-error-in-memory-order",
         {"(prediction - target).ravel()": "prediction.ravel('K') - target.ravel('K')"},
     ),
+    (Norm, "mean-squared-error-factor-lost", {"np.mean([2, 2]) * ": ""}),
 ]
 
 UNKNOWN = [

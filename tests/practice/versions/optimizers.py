@@ -52,6 +52,19 @@ class Muon:
         parameter -= rate * np.sqrt(max(1, fan_out / fan_in)) * x
 
 
+class Orthogonal:
+    def forward(matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)):
+        if not matrix.any():
+            return np.zeros(matrix.shape)
+        a, b, c = coefficients
+        x = matrix / np.abs(matrix).max()
+        x = x / np.sqrt((x * x).sum())
+        for _ in range(iterations):
+            s = x @ x.T
+            x = a * x + b * s @ x + c * s @ s @ x
+        return x
+
+
 class Clipping:
     def forward(grads, max_norm):
         total = 0.0
@@ -66,11 +79,12 @@ class Clipping:
 
 class Schedule:
     def forward(step, steps, peak, warmup=0, decay=0):
-        if step < warmup and step * decay <= (steps + 1 - step) * warmup:
-            return peak * step / warmup
-        if steps + 1 - step < decay:
-            return peak * (steps + 1 - step) / decay
-        return peak
+        rate = peak
+        if warmup > 0:
+            rate = min(rate, peak * step / warmup)
+        if decay > 0:
+            rate = min(rate, peak * (steps - step + 1) / decay)
+        return rate
 
 
 RIGHT = {
@@ -78,11 +92,17 @@ RIGHT = {
     "Adam": [Adam],
     "AdamW": [AdamW],
     "Muon": [Muon],
+    "orthogonalize": [Orthogonal],
     "clip_by_global_norm": [Clipping],
     "warmup_stable_decay": [Schedule],
 }
 
 PLANTED = [
+    (
+        Orthogonal,
+        "muon-wrong-side",
+        {"s = x @ x.T": "s = x.T @ x"},
+    ),
     (
         SGD,
         "sgd-velocity-never-decays",
@@ -171,26 +191,37 @@ PLANTED = [
     ),
     (Clipping, "clipping-lengthens", {" if norm > max_norm else 1.0 * grad": ""}),
     (
-        Clipping,
-        "clipping-squares-overflow",
-        {"np.asarray(grad, float) ** 2": "grad**2"},
-    ),
-    (
         Schedule,
         "schedule-from-zero",
         {"peak * step / warmup": "peak * (step - 1) / warmup"},
     ),
+    (Schedule, "schedule-ends-at-zero", {"(steps - step + 1)": "(steps - step)"}),
+    (Adam, "adam-no-bias-correction", {"m / (1 - self.beta1**t)": "m"}),
+    (
+        AdamW,
+        "adamw-decay-in-the-gradient",
+        {
+            "        m += ": (
+                "        if kind not in self.undecayed:\n"
+                "            grad = grad + self.weight_decay * parameter\n"
+                "        m += "
+            ),
+            "self.weight_decay * parameter\n        parameter -=": (
+                "0 * parameter\n        parameter -="
+            ),
+        },
+    ),
+    (AdamW, "adamw-everything-decays", {"if kind not in self.undecayed": "if kind"}),
+    (SGD, "sgd-velocity-never-decays", {"self.momentum * v + grad": "v + grad"}),
     (
         Schedule,
-        "schedule-ends-at-zero",
-        {
-            "peak * (steps + 1 - step) / decay": "peak * (steps - step) / decay",
-            "if steps + 1 - step < decay": "if steps - step < decay",
-        },
+        "schedule-from-zero",
+        {"peak * step / warmup": "peak * (step - 1) / max(1, warmup)"},
     ),
 ]
 
 UNKNOWN = [
+    (Orthogonal, "the fifth power is forgotten", {" + c * s @ s @ x": ""}),
     (
         SGD,
         "up the gradient",
@@ -217,7 +248,7 @@ UNKNOWN = [
         Schedule,
         "the rate falls as a square",
         {
-            "peak * (steps + 1 - step) / decay": "peak * ((steps + 1 - step) / decay) ** 2"
+            "peak * (steps - step + 1) / decay": "peak * ((steps - step + 1) / decay) ** 2"
         },
     ),
 ]

@@ -198,6 +198,28 @@ PLANTED = [
     ),
     (PositionColumns, "positions-exponent-doubled", {"np.exp(np.": "np.exp(2 * np."}),
     (PositionWaves, "positions-exponent-doubled", {"-2 * i": "-4 * i"}),
+    (
+        SplitAxes,
+        "heads-reshaped",
+        {
+            "x.reshape(batch, length, heads, width // heads)": (
+                "x.reshape(batch, heads, length, width // heads)"
+            ),
+            "np.transpose(parts, (0, 2, 1, 3))": "parts",
+        },
+    ),
+    (
+        CausalTriangle,
+        "causal-mask-sees-the-next",
+        {
+            "np.tril(np.ones((length, length)))": "np.tril(np.ones((length, length)), k=1)"
+        },
+    ),
+    (
+        PositionColumns,
+        "positions-exponent-doubled",
+        {"np.arange(0, width, 2) * -": "2 * np.arange(0, width, 2) * -"},
+    ),
 ]
 
 UNKNOWN = [

@@ -80,7 +80,16 @@ class LogRows:
                 continue
             total = sum(math.exp(score - top) for score in x[at])
             y[at] = [score - top - math.log(total) for score in x[at]]
-        return y
+        return y, y
+
+    def backward(dy, y):
+        dx = np.zeros(y.shape)
+        for at in np.ndindex(y.shape[:-1]):
+            for i in range(y.shape[-1]):
+                for j in range(y.shape[-1]):
+                    delta = 1 if i == j else 0
+                    dx[at][i] += dy[at][j] * (delta - math.exp(y[at][i]))
+        return dx
 
 
 class LogSumExp:
@@ -88,17 +97,28 @@ class LogSumExp:
 
     def forward(x):
         total = np.logaddexp.reduce(x, axis=-1, keepdims=True)
-        return x - np.where(np.isfinite(total), total, 0)
+        return x - np.where(np.isfinite(total), total, 0), (x, total)
+
+    def backward(dy, cache):
+        x, total = cache
+        dtotal = -dy.sum(axis=-1, keepdims=True)
+        return dy + np.exp(x - total) * dtotal
 
 
 class LogShifted:
-    """Shift, exponentiate, sum, subtract."""
+    """Shift, exponentiate, sum, subtract; the Jacobian matrix on the way back."""
 
     def forward(x):
         shifted = x - np.maximum(x.max(axis=-1, keepdims=True), -1e300)
-        total = np.exp(shifted).sum(axis=-1)
+        e = np.exp(shifted)
+        total = e.sum(axis=-1, keepdims=True)
         total[total == 0] = 1
-        return shifted - np.log(total)[..., np.newaxis]
+        return shifted - np.log(total), {"a": e / total}
+
+    def backward(dy, cache):
+        a = cache["a"]
+        jacobian = np.eye(a.shape[-1]) - a[..., np.newaxis, :]
+        return np.einsum("...ji,...j->...i", jacobian, dy)
 
 
 RIGHT = {
@@ -202,7 +222,9 @@ PLANTED = [
         Whole,
         "softmax-mask-inverted",
         {
-            "keep = np.isfinite(x) & (True if keep is None else keep)": "keep = np.isfinite(x) & (True if keep is None else ~keep)"
+            "keep = np.isfinite(x) & (True if keep is None else keep)": (
+                "keep = np.isfinite(x) & (True if keep is None else ~keep)"
+            )
         },
     ),
     (Whole, "softmax-over-the-queries", {"e.sum(axis=-1": "e.sum(axis=-2"}),
@@ -220,6 +242,49 @@ PLANTED = [
         LogShifted,
         "softmax-shift-of-the-whole-array",
         {"x.max(axis=-1, keepdims=True)": "x.max()"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-finite",
+        {"np.where(keep, x, -np.inf)": "np.where(keep, x, -1e4)"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-finite",
+        {"np.where(keep, x, -np.inf)": "np.where(keep, x, np.finfo(float).min)"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-finite",
+        {"np.where(keep, x, -np.inf)": "x + np.where(keep, 0, -1e9)"},
+    ),
+    (
+        Jacobian,
+        "softmax-mask-inverted",
+        {"np.where(keep, x, -np.inf)": "x + np.where(keep, -np.inf, 0)"},
+    ),
+    (
+        Rows,
+        "softmax-mask-after",
+        {
+            "if keep[at][j] and score > -np.inf": "if score > -np.inf",
+            "return a, a\n": "a *= keep\n        return a, a\n",
+        },
+    ),
+    (
+        Rows,
+        "softmax-shift-of-the-whole-array",
+        {"max(x[at][j] for j in kept)": "x.max()"},
+    ),
+    (
+        Whole,
+        "softmax-row-sum",
+        {"dx.sum(axis=-1, keepdims=True)": "np.einsum('...s->...', da)[..., None]"},
+    ),
+    (
+        Rows,
+        "softmax-row-sum",
+        {"* a[at][j] * (delta - a[at][i])": "* (a[at][j] * delta - a[at][i] ** 2)"},
     ),
 ]
 

@@ -140,6 +140,7 @@ EXERCISES = [
     ),
     OpExercise(
         name="log_softmax",
+        within=("ops/softmax.py",),
         chapter="130_softmax",
         forward=log_softmax,
         backward=log_softmax_backward,
