@@ -140,6 +140,12 @@ def test_methods_are_found_in_their_class(tmp_path):
             ("linear",),
         ),
         (LINEAR, "linear", "", ()),
+        (
+            LINEAR.replace("linear_", "one_linear_"),
+            "linear",
+            "",
+            ("linear_backward",),
+        ),
     ],
 )
 def test_what_has_another_name_is_told(tmp_path, text, name, problem, absent):

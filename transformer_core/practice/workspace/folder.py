@@ -4,7 +4,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 from textwrap import fill
@@ -260,13 +260,24 @@ def meant(name, owner, kind, at=""):
 
     ``owner`` is the module, or the class, in which it is looked for.
     """
-    own = [
+    module = getattr(owner, "__module__", owner.__name__)
+    near = [
         each
         for each, value in vars(owner).items()
-        if isinstance(value, kind) and each not in titles() and each[:2] != "__"
+        if isinstance(value, kind)
+        and value.__module__ == module
+        and each not in titles()
+        and likeness(each, name) >= ALIKE
     ]
-    near = get_close_matches(name, own, n=1, cutoff=ALIKE)
     return f"there is no {at}{name}: did you mean it by {near[0]}?" if near else ""
+
+
+def likeness(one, other):
+    """Return how alike two names are, from 0 to 1, without the ending of backward passes."""
+    end = "_backward"
+    if one.endswith(end) and other.endswith(end):
+        one, other = one.removesuffix(end), other.removesuffix(end)
+    return SequenceMatcher(None, one, other).ratio()
 
 
 @cache
