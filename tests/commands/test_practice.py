@@ -395,6 +395,8 @@ def test_a_training_with_one_part_of_ones_own(folder, practice, tmp_path, capsys
     assert printed.startswith("yours: linear\n")
     assert printed.endswith(f"saved in {out}/yours and {out}/package\n")
     assert "yours  the package's\n" in printed
+    differ = any(yours != package for yours, package in scores(printed).values())
+    assert ("The last digits may differ by rounding.\n" in printed) == differ
 
     assert (
         main(["train", "encoder", "--out", str(tmp_path / "run"), "--epochs", "3"]) == 0
