@@ -1,14 +1,24 @@
 """A reader's function is run with a time limit, and with words for what fails."""
 
 import ctypes
+import dis
 import linecache
+import re
 import threading
 import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
+import numpy as np
+
 SECONDS = 5.0
+ENDLESS = "did not return within"
+REMEDIES = {  # of what NumPy and Python say: what to try
+    "cannot be interpreted as an integer": "Is there a / for a //? A / gives a float.",
+    "output array is read-only": "It is changed in place: make a new array.",
+}
+PACKAGE = re.compile(r"transformer_core.practice.(running|runs|exercise|examiner)\.py$")
 
 
 class NotWritten(Exception):
@@ -41,9 +51,9 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     Raises
     ------
     NotWritten
-        If it raises ``NotImplementedError`` or returns None: an empty body, or ``...``.
+        If it raises ``NotImplementedError`` or has an empty body, such as ``...``.
     Failed
-        If it raises anything else, or does not return in time.
+        If it raises anything else, returns nothing, or does not return in time.
     """
     result: dict[str, Any] = {}
     context = copy_context()  # with what NumPy is to do about an overflow
@@ -59,16 +69,16 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     thread.join(seconds)
     if thread.is_alive():
         stop(thread)
-        raise Failed(
-            f"did not return within {seconds:g} s: is there a loop that never ends?"
-        )
+        raise Failed(f"{ENDLESS} {seconds:g} s: is there a loop that never ends?")
     error = result.get("error")
     if isinstance(error, NotImplementedError):
         raise NotWritten
     if error is not None:
         raise Failed(describe(error)) from error
     if result["value"] is None:
-        raise NotWritten
+        if empty(function):
+            raise NotWritten
+        raise Failed("returns nothing: is its return forgotten?")
     return result["value"]
 
 
@@ -79,17 +89,53 @@ def stop(thread):
     thread.join(1.0)
 
 
+def empty(function: Callable) -> bool:
+    """Tell whether a function has no more in its body than a docstring, ``pass`` or ``...``."""
+    code = getattr(function, "__code__", None)
+    return code is not None and all(
+        step.opname in ("RESUME", "NOP")
+        or step.opname.startswith(("LOAD_CONST", "RETURN"))
+        for step in dis.get_instructions(code)
+    )
+
+
 def describe(error: BaseException) -> str:
-    """Say what was raised, and at which line of the reader's own code."""
+    """Say what was raised, at which line of the reader's own code, and what stood in that line."""
     text = f"raises {type(error).__name__}: {error}".rstrip(": ")
     frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__
+        (frame, summary)
+        for (frame, _), summary in zip(
+            traceback.walk_tb(error.__traceback__),
+            traceback.extract_tb(error.__traceback__),
+            strict=True,
+        )
+        if not PACKAGE.search(summary.filename)
     ]
+    remedies = [remedy for said, remedy in REMEDIES.items() if said in str(error)]
     if not frames:
-        return text
-    own = frames[0].filename
-    last = [frame for frame in frames if frame.filename == own][-1]
+        return "\n    ".join([text, *remedies])
+    own = frames[0][1].filename
+    frame, last = [each for each in frames if each[1].filename == own][-1]
     line = last.line or linecache.getline(own, last.lineno).strip()
-    return f"{text}\n    line {last.lineno}: {line}"
+    shapes = {
+        name: value.shape
+        for name in dict.fromkeys(re.findall(r"\w+", line))
+        if isinstance(value := frame.f_locals.get(name), np.ndarray)
+    }
+    about = [f"line {last.lineno}: {line}"]
+    if shapes and isinstance(error, ValueError):
+        about.append("; ".join(f"{name} is {shape}" for name, shape in shapes.items()))
+        if "broadcast" in str(error) and one_axis_lost(error):
+            remedies.append("Is keepdims=True missing?")
+    return "\n    ".join([text, *about, *remedies])
+
+
+def one_axis_lost(error):
+    """Tell whether of two shapes that do not fit one is the other without its last axis."""
+    shapes = [
+        tuple(map(int, re.findall(r"\d+", found)))
+        for found in re.findall(r"\(([\d,]*)\)", str(error))
+    ]
+    return len(shapes) == 2 and any(
+        one[:-1] == other for one, other in (shapes, shapes[::-1])
+    )
