@@ -154,8 +154,9 @@ def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
 
     report = examine("layer_norm", forward, lambda dy, cache: right(3 * dy, cache))
     assert not report.right
-    assert "layer_norm_backward: fits your forward pass: mend the forward pass first." in str(
-        report
+    assert (
+        "layer_norm_backward: fits your forward pass: mend the forward pass first."
+        in str(report)
     )
     assert "does not fit" in str(examine("layer_norm", forward, right))
 

@@ -14,7 +14,7 @@ from transformer_core.practice.exercise import (
     pair,
 )
 from transformer_core.practice.exercises import find_exercise
-from transformer_core.practice.explain import Stage, explain, listed
+from transformer_core.practice.explain import ONLY_HERE, Stage, explain, listed
 from transformer_core.practice.report import Report
 from transformer_core.practice.running import Failed, NotWritten, call
 from transformer_core.practice.runs import LEFT, TOLERANCE, run_own, run_right
@@ -224,10 +224,11 @@ def judge(exercise, points, stages, forward, backward, own):
         explanations += failures_of(points, stage)
         explanations += [explanation.text for explanation in found]
         mistakes += [name for each in found for name in each.mistakes]
-        if not found and any(name in stage.right[0].outputs for name in stage.wrong):
+        known = found or stage.own[0].failure
+        if not known and any(name in stage.right[0].outputs for name in stage.wrong):
             explanations.append(unknown(exercise, points, stage))
         special = right_where(points, stage)
-        if special:
+        if special and not any(ONLY_HERE in text for text in explanations):
             explanations.append(special)
         pictures |= pictures_of(stage)
     right = not any(stage.wrong for stage in stages)
@@ -338,7 +339,7 @@ def failures_of(points, stage):
 
 
 def right_where(points, stage):
-    """Say at which special points a wrong pass is right."""
+    """Say at which points a wrong pass is right, or at which ones alone it is wrong."""
     good = [
         point.name
         for point, run, right in zip(points, stage.own, stage.right, strict=True)
@@ -348,8 +349,11 @@ def right_where(points, stage):
             for n in right.outputs
         )
     ]
-    if not good or points[0].name in good:
+    if not good or stage.wrong == [""]:
         return ""
+    if points[0].name in good:
+        bad = [point.name for point in points if point.name not in good]
+        return f"It {ONLY_HERE}: {'; '.join(bad)}." if bad else ""
     if len(good) == 1:
         return f"This point alone would not have shown it: {good[0]}."
     return f"These points alone would not have shown it: {'; '.join(good)}."
@@ -491,13 +495,13 @@ def wider(exercise, point, forward, backward):
         return []
     come = "comes" if len(names) == 1 else "come"
     return [
-        f"For float32 inputs, {listed(names)} {come} in float64: training is slower then. math.sqrt "
-        "of a whole number keeps float32 where np.sqrt does not; new arrays need a dtype."
+        f"For float32 inputs, {listed(names)} {come} in float64: training is slower then. "
+        "math.sqrt of a whole number keeps float32, np.sqrt does not; new arrays need a dtype."
     ]
 
 
 def theorems(exercise, point, own, right):
-    """Say which theorems of the exercise break at the generic point; of right outputs, how many hold."""
+    """Say which theorems break at the generic point; of right outputs, how many hold."""
     outputs = {}
     for runs in (own.forward, own.backward):
         if runs and not runs[0].failure:

@@ -26,6 +26,8 @@ from transformer_core.practice.runs import (
 )
 
 PAIRS_SECONDS = 0.6  # for how long pairs of mistakes are tried
+ONLY_HERE = "is wrong only here"
+FEW = 5  # outputs that are wrong: of more, one mistake is the cause of all, and far from most
 PROBES_SECONDS = 0.5  # for how long other arguments are tried
 
 
@@ -188,9 +190,10 @@ def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Expla
     names = tuple(mistake.name for mistake in mistakes)
     if len(mistakes) == 1:
         (mistake,) = mistakes
-        text = (
-            f'{what} of the mistake "{mistake.name}", to rounding:\n{mistake.mistake}.'
-        )
+        text = f'{what} of the mistake "{mistake.name}", to rounding:'
+        if changed and not outputs:
+            text = f'To change {listed(changed)} is the mistake "{mistake.name}":'
+        text += f"\n{mistake.mistake}."
     else:
         text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
         text += "\n".join(f'"{m.name}": {m.mistake}' for m in mistakes)
@@ -248,19 +251,24 @@ def by_itself(exercise, points, stage, name, probes):
     if not generic:
         return None
     special = by_special_points(name, pairs)
+    wrong = [pair for pair in pairs if not close(pair[1], pair[2])]
+    generic = [p for p in wrong if p[0].name.startswith("generic")] or generic
     if special:
-        generic = [pair for pair in pairs if not close(pair[1], pair[2])][:2]
+        generic = wrong[:1] + [
+            p for p in generic if p[0].name in [w[0].name for w in wrong[1:]]
+        ]
+    few = len(stage.wrong) <= FEW
     found = (
-        by_substitution(name, generic, probes)
-        or by_exchange(name, pairs, others)
+        (few and by_substitution(name, generic, probes))
+        or (few and by_exchange(name, pairs, others))
         or by_truth(name, generic, others)
         or by_ratio(exercise, name, generic)
         or by_terms(exercise, name, generic)
         or by_change(exercise, name, generic)
         or by_permutation(name, generic)
-        or by_multiple(name, generic, probes)
-        or (not special and by_reach(name, generic, probes))
-        or (not special and by_support(exercise, name, generic))
+        or (few and by_multiple(name, generic, probes))
+        or (few and not special and by_reach(name, generic, probes))
+        or (few and not special and by_support(exercise, name, generic))
     )
     if special and found:
         return f"{special}\nThere, {found}"
@@ -300,13 +308,15 @@ def substitutes(exercise, point, stage):
         elif name in ("self", "build"):
             for said, build in changed_builds(value, point):
                 yield said, point._replace(arguments=point.arguments | {name: build})
-    for one, other in combinations(point.arguments, 2):
+    arrays = [n for n, a in point.arguments.items() if isinstance(a, np.ndarray)]
+    for one, other in combinations(arrays, 2):
         a, b = point.arguments[one], point.arguments[other]
-        if (
-            isinstance(a, np.ndarray)
-            and isinstance(b, np.ndarray)
-            and a.shape == b.shape
-        ):
+        if a.shape == b.shape and b.dtype == bool:
+            yield (
+                f"{one} were multiplied by {other}",
+                point._replace(arguments=point.arguments | {one: a * b, other: None}),
+            )
+        elif a.shape == b.shape:
             yield (
                 f"{one} and {other} had changed places",
                 point._replace(arguments=point.arguments | {one: b, other: a}),
@@ -382,6 +392,8 @@ def changed_builds(build, point):
 def by_substitution(name, generic, probes):
     """Find an argument in whose place another value would make the output right."""
     (point, own, _), *rest = generic[:2]
+    if not own.any():
+        return None
     for said, run in probes.substitutes(point):
         if name in run.outputs and close(own, numbers(run.outputs[name])):
             confirmed = (
@@ -392,7 +404,9 @@ def by_substitution(name, generic, probes):
                 found is not None and close(mine, numbers(found))
                 for found, (_, mine, _) in zip(confirmed, rest, strict=True)
             ):
-                return f"{name} is what it should be if {said}."
+                left_out = said.endswith((" were 0", " were 1", " were None"))
+                question = ": is that left out?" if left_out else "."
+                return f"{name} is what it should be if {said}{question}"
     return None
 
 
@@ -457,7 +471,9 @@ def by_reach(name, generic, probes):
             entry = f"{key}[{', '.join(map(str, at))}]"
             along = axis_named(point, own, axis)
             why = "Is something taken for a constant, or an axis left out?"
-            if len(hit) > len(expected):
+            if any(a.dtype == bool for a in arrays.values()):
+                why = "Does the mask hide what it should?"
+            elif len(hit) > len(expected):
                 why = "Does a sum, a mean or a maximum run along a wrong axis?"
             return (
                 f"{name} changes at {indices(hit, own.shape[axis])} of {along} when {entry} does, "
@@ -514,7 +530,10 @@ def by_exchange(name, pairs, others):
             continue
         if same_there[0].startswith("generic"):
             return f"{name} is what {other} should be: have they changed places?"
-        return f'{name} is what {other} should be at the point "{same_there[0]}".'
+        return (
+            f'{name} is what {other} should be at the point "{same_there[0]}": are they made in '
+            "the same way?"
+        )
     return None
 
 
@@ -564,9 +583,11 @@ def by_ratio(exercise, name, generic):
             )
         return None
     if np.allclose(factors, 0, atol=TOLERANCE):
+        if max(own.size for _, own, _ in generic) == 1:
+            return f"{name} is 0. Does a // round it down where a / belongs?"
         zero = f"{name} is 0 everywhere."
         if exercise.in_place:
-            zero += " Is it changed in place? `m = ...` makes a new array and leaves m as it was."
+            zero += " Is it changed in place? An = makes a new array and leaves the old one."
         return zero
     if np.allclose(factors, 1):
         return None
@@ -759,21 +780,32 @@ def by_support(exercise, name, generic):
     """Find an axis along which only some indices are wrong, at every generic point."""
     point, own, right = generic[0]
     wrong = ~(np.abs(own - right) <= TOLERANCE * np.abs(right).max())
+    hits = []
     for axis in range(own.ndim):
         others = tuple(i for i in range(own.ndim) if i != axis)
         hit = np.flatnonzero(wrong.any(axis=others))
         if 0 < len(hit) < own.shape[axis]:
-            if exercise.in_place and axis == 0 and hit[0] > 0:
-                return (
-                    f"{name} is right after the first step, and wrong after the others."
-                )
-            along = axis_named(point, own, axis)
-            which = (
-                "the last one"
-                if list(hit) == [own.shape[axis] - 1]
-                else str(list(map(int, hit)))
-            )
-            return f"{name} is wrong along {along} at {which} only, and right at the others."
+            hits.append((len(hit) / own.shape[axis], axis, list(map(int, hit))))
+    diagonal = own.ndim > 1 and diagonal_of(wrong)
+    if diagonal:
+        (below,) = diagonal
+        place = "the diagonal"
+        if below:
+            side = "below" if below > 0 else "above"
+            place = f"the diagonal that lies {abs(below)} {side} the middle one"
+        return f"{name} is wrong on {place} only, and right elsewhere."
+    if hits:
+        _, axis, hit = min(hits)
+        if exercise.in_place and axis == 0 and hit[0] > 0:
+            return f"{name} is right after the first step, and wrong after the others."
+        which = "the last one" if hit == [own.shape[axis] - 1] else str(hit)
+        along = axis_named(point, own, axis)
+        return (
+            f"{name} is wrong along {along} at {which} only, and right at the others."
+        )
+    open_ = (right == 0) & (own != 0)
+    if open_.any() and (open_.sum() > 1):
+        return f"{name} is not 0 in {int(open_.sum())} entries that should be 0."
     counted = (own != 0) | (right != 0)
     if 0 < wrong.sum() <= counted.sum() / 2:
         return (
@@ -783,13 +815,20 @@ def by_support(exercise, name, generic):
     return None
 
 
+def diagonal_of(wrong):
+    """Return how far below the middle the one diagonal lies on which all is; () without one."""
+    *_, rows, columns = np.nonzero(wrong)
+    distances = np.unique(rows - columns)
+    return tuple(distances) if len(distances) == 1 and len(np.unique(rows)) > 1 else ()
+
+
 def by_special_points(name, pairs):
     """Tell at which points alone the output is wrong."""
     right = [point.name for point, own, expected in pairs if close(own, expected)]
     if right[:1] != [pairs[0][0].name] or len(right) == len(pairs):
         return None
     wrong = [point.name for point, _, _ in pairs if point.name not in right]
-    return f"{name} is wrong only here: {'; '.join(wrong)}."
+    return f"{name} {ONLY_HERE}: {'; '.join(wrong)}."
 
 
 def listed(names):

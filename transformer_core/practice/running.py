@@ -101,7 +101,10 @@ def empty(function: Callable) -> bool:
 
 def describe(error: BaseException) -> str:
     """Say what was raised, at which line of the reader's own code, and what stood in that line."""
-    text = f"raises {type(error).__name__}: {error}".rstrip(": ")
+    said = re.sub(
+        r"matmul: .*\(size", "the sizes do not fit in a matrix product (", f"{error}"
+    )
+    text = f"raises {type(error).__name__}: {said}".rstrip(": ").replace("( ", "(")
     frames = [
         (frame, summary)
         for (frame, _), summary in zip(
