@@ -290,11 +290,11 @@ def verdict_of(points, stage):
     right = [name for name in stage.right[0].outputs if name not in stage.wrong]
     text = ""
     if len(wrong) > MANY:
-        text = f"{len(wrong)} outputs are wrong, among them {joined(wrong[:MANY])}"
+        text = f"{len(wrong)} outputs are wrong, among them {listed(wrong[:MANY])}"
     elif wrong:
-        text = f"{joined(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"
+        text = f"{listed(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"
     if wrong and right:
-        which = "all others" if len(right) > MANY else joined(right)
+        which = "all others" if len(right) > MANY else listed(right)
         text += f", {which} {'are' if len(right) > 1 else 'is'} right"
     if left:
         arrays = listed(name.removesuffix(LEFT) for name in left)
@@ -310,12 +310,6 @@ def said_together(verdicts):
         (" " if before.endswith(": right.") else "\n") + verdict
         for before, verdict in zip(verdicts, rest, strict=False)
     )
-
-
-def joined(names):
-    """Join the names of outputs: some hold commas."""
-    names = list(names)
-    return "; ".join(names) if any("," in name for name in names) else listed(names)
 
 
 def full_stop(failure):

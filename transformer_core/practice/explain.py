@@ -322,9 +322,8 @@ def substitutes(exercise, point, stage):
                 point._replace(arguments=point.arguments | {one: b, other: a}),
             )
     if stage == "backward":
-        first, second, *_ = *exercise.functions[1].signature.split(", "), ""
         ones = np.ones_like(point.cotangent)
-        name = second if exercise.of_a_layer else first
+        name = exercise.functions[1].signature.split(", ")[exercise.of_a_layer]
         yield f"{name} were 1", point._replace(cotangent=ones)
 
 
@@ -832,6 +831,8 @@ def by_special_points(name, pairs):
 
 
 def listed(names):
-    """Join names as in a sentence."""
+    """Join names as in a sentence; by semicolons where there are commas in them."""
     names = list(names)
+    if any("," in name for name in names):
+        return "; ".join(names)
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
