@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from texts import ROOT, read
 
-from transformer_core.layers import EncoderLayer
-from transformer_core.practice import examine
+from transformer_core import ops
+from transformer_core.layers import EncoderLayer, Residual
+from transformer_core.optim import warmup_stable_decay
+from transformer_core.practice import examine, runs
+from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.explain import MUSEUM
+from transformer_core.practice.running import ENDLESS, Failed
 
 
 def layer_norm(x, gamma, beta, eps=1e-5):
@@ -91,7 +95,7 @@ def test_a_known_mistake_is_named_and_where_it_hides():
     report = said(gamma_outside)
     assert not report.right and report.mistakes == ("layer-norm-gamma-outside",)
     assert report.verdict.endswith("dx is wrong, dgamma and dbeta are right.")
-    assert "A check would have passed it here: gamma = 1." in str(report)
+    assert "This point alone would not have shown it: gamma = 1." in str(report)
     assert (
         report.errors["dx"]["gamma = 1"] < 1e-12 < 0.1 < report.errors["dx"]["generic"]
     )
@@ -154,8 +158,9 @@ def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
 
     report = examine("layer_norm", forward, lambda dy, cache: right(3 * dy, cache))
     assert not report.right
-    assert "layer_norm_backward: fits your forward pass; mend that first." in str(
-        report
+    assert (
+        "layer_norm_backward: fits your forward pass: mend the forward pass first."
+        in str(report)
     )
     assert "does not fit" in str(examine("layer_norm", forward, right))
 
@@ -318,3 +323,322 @@ def test_of_many_outputs_only_some_are_named():
     assert not any(
         line.strip().startswith("dx ") for line in str(report).splitlines()[3:]
     )
+
+
+def op(forward, name="layer_norm", backward=None):
+    return str(examine(name, forward, backward))
+
+
+def layer_norm_with(axis=-1, power=0.5, shift=1):
+    def forward(x, gamma, beta, eps=1e-5):
+        centered = x - x.mean(axis=axis, keepdims=True)
+        variance = (centered**2).mean(axis=axis, keepdims=True)
+        return gamma * centered / (variance + eps) ** power + shift * beta, None
+
+    return forward
+
+
+def gradient_of_layer_norm(gamma_counts=True, mean=np.mean):
+    def backward(dy, cache):
+        x_hat, deviation, gamma = cache
+        g = dy * gamma if gamma_counts else dy
+        variance = x_hat * mean(g * x_hat, axis=-1, keepdims=True)
+        dx = (g - mean(g, axis=-1, keepdims=True) - variance) / deviation
+        return dx, *right(dy, cache)[1:]
+
+    return backward
+
+
+@pytest.mark.parametrize(
+    "forward, backward, text",
+    [
+        (
+            layer_norm_with(axis=0),
+            None,
+            "y changes at every index of axis 0 (B) when x[1, 2, 3] does, and should at index 1 "
+            "alone. Does a sum, a mean or a maximum run along a wrong axis?",
+        ),
+        (
+            layer_norm_with(power=1),
+            None,
+            "in every row the normalised input times gamma has a factor of its own",
+        ),
+        (
+            layer_norm_with(shift=0),
+            None,
+            "y is what it should be if beta were 0: is that left out?",
+        ),
+        (
+            layer_norm,
+            gradient_of_layer_norm(gamma_counts=False),
+            "dx is what it should be if gamma were 1: is that left out?",
+        ),
+        (
+            layer_norm,
+            gradient_of_layer_norm(mean=np.sum),
+            "The mean term has the coefficient D, it should be 1. The variance term has",
+        ),
+    ],
+)
+def test_of_a_layer_norm_the_reason_is_found(forward, backward, text):
+    assert text in op(forward, backward=backward)
+
+
+def scaled_by(power):
+    def attention(query, key, value, keep=None, rate=0, rng=None):
+        scores = query @ key.swapaxes(-1, -2) / query.shape[-1] ** power
+        weights, _ = ops.softmax(scores, keep)
+        return weights @ value, None
+
+    return attention
+
+
+def masked_by_a_product(x, keep=None):
+    weights, _ = ops.softmax(x if keep is None else x * keep)
+    return weights, None
+
+
+def sum_of_all(prediction, target):
+    return ((prediction - target) ** 2).sum(), None
+
+
+def late_by_one(step, steps, peak, warmup=0, decay=0):
+    return warmup_stable_decay(max(step - 1, 1), steps, peak, warmup, decay)
+
+
+def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
+    if step < warmup:
+        return peak * (step // warmup)
+    return warmup_stable_decay(step, steps, peak, warmup, decay)
+
+
+@pytest.mark.parametrize(
+    "name, forward, text",
+    [
+        (
+            "linear",
+            lambda x, weight, bias: (x @ weight, None),
+            "y is what it should be if bias were 0: is that left out?",
+        ),
+        (
+            "linear",
+            lambda x, weight, bias: (x @ weight + 2 * bias, None),
+            "y is what it should be if bias were 2 times as large.",
+        ),
+        (
+            "attention",
+            scaled_by(1),
+            "y is what it should be if query were 1/sqrt(K) times as large.",
+        ),
+        (
+            "softmax",
+            masked_by_a_product,
+            "y is what it should be if x were multiplied by keep.",
+        ),
+        ("mean_squared_error", sum_of_all, "At these sizes that is B * T * D,"),
+        (
+            "warmup_stable_decay",
+            late_by_one,
+            "output is what it should be if step were 1 smaller.",
+        ),
+        (
+            "warmup_stable_decay",
+            in_whole_numbers,
+            "output is 0. Does a // round it down where a / belongs?",
+        ),
+        (
+            "causal_keep",
+            lambda length: np.tri(length, k=-1, dtype=bool),
+            "output is wrong on the diagonal only, and right elsewhere.",
+        ),
+        (
+            "causal_keep",
+            lambda length: np.tri(length),
+            "output holds numbers of type float64, expected booleans",
+        ),
+        (
+            "padding_keep",
+            lambda lengths, length: ~ops.padding_keep(lengths, length),
+            "output is True where it should be False, and the other way round.",
+        ),
+        (
+            "padding_keep",
+            lambda lengths, length: (
+                ops.padding_keep(lengths, length) & (np.arange(length) > 0)
+            ),
+            "output is wrong along axis 3 (S) at [0] only, and right at the others.",
+        ),
+        (
+            "count_parameters",
+            lambda *sizes: 5,
+            'at the point "generic" (V = 100, T = 8,',
+        ),
+        (
+            "LayerNorm",
+            lambda self, x: ops.layer_norm(x, self.gamma, self.beta),
+            "y is what it should be if eps were 1e-05, its default.",
+        ),
+    ],
+)
+def test_frequent_mistakes_are_explained(name, forward, text):
+    report = examine(name, forward)
+    assert not report.right and report.mistakes == ()
+    assert text in str(report)
+
+
+def without_skip(pre, post):
+    def backward(self, dy, cache):
+        dx, *rest = Residual.backward(self, dy, cache)
+        if self.pre and pre:
+            dx = dx - dy
+        if not self.pre and post:
+            dx = dx - self.norm.backward(dy, cache.norm)[0]
+        return dx, *rest
+
+    return backward
+
+
+@pytest.mark.parametrize("pre, post", [(True, False), (False, True), (True, True)])
+def test_a_lost_skip_is_named_in_either_placement(pre, post):
+    report = examine("Residual", backward=without_skip(pre, post))
+    assert report.mistakes == ("residual-skip-lost",)
+    only_here = "It is wrong only here: Pre-LN;" in str(report)
+    not_there = "These points alone would not have shown it: Pre-LN;" in str(report)
+    assert (only_here, not_there) == (not post, not pre)
+
+
+def test_the_other_placement_is_found():
+    def forward(self, x, *context, rng=None):
+        normalised, _ = self.norm.forward(x)
+        return x + self.branch.forward(normalised, *context)[0], None
+
+    assert "y is what it should be if pre were True." in op(forward, "Residual")
+
+
+def adam(sign=-1, power=2, counted=0):
+    def update(self, name, parameter, grad, m, v):
+        self.steps += counted
+        m *= self.beta1
+        m += (1 - self.beta1) * grad
+        v *= self.beta2
+        v += (1 - self.beta2) * grad**power
+        root = np.sqrt(v / (1 - self.beta2**self.steps))
+        step = m / (1 - self.beta1**self.steps) / (root + self.eps)
+        parameter += sign * self.learning_rate * step
+
+    return update
+
+
+@pytest.mark.parametrize(
+    "update, text",
+    [
+        (adam(sign=1), "each takes its first step in the wrong direction: uphill."),
+        (adam(power=1), "second_moment is what first_moment should be at the point"),
+        (adam(counted=1), "update must not change self.steps"),
+    ],
+)
+def test_frequent_mistakes_in_an_optimiser_are_explained(update, text):
+    assert text in op(update, "Adam")
+
+
+def test_the_readers_line_is_shown_and_not_the_examiners():
+    def update(self, name, parameter, grad, v=None):
+        v *= self.momentum
+        v += grad
+        parameter -= self.learning_rate * v
+
+    text = op(update, "SGD")
+    assert "v *= self.momentum" in text and "function(" not in text
+
+
+def test_outputs_that_have_changed_places_are_found_by_their_shapes():
+    def backward(dy, cache):
+        dx, dweight, dbias = ops.linear_backward(dy, cache)
+        return dweight, dx, dbias
+
+    text = op(None, "linear", backward)
+    assert "It is what dweight should be: have they changed places?" in text
+
+
+def test_a_forgotten_return_is_not_a_stub():
+    def forward(x, weight, bias):
+        y = x @ weight + bias  # noqa: F841
+
+    report = examine("linear", forward)
+    assert report.written and not report.right
+    assert "returns nothing: is its return forgotten?" in report.verdict
+
+
+@pytest.mark.parametrize(
+    "name, function, texts",
+    [
+        (
+            "linear",
+            lambda x, weight, bias: (x @ weight.T, None),
+            ["(7 is different from 5)", "x is (3, 4, 5); weight is (5, 7)"],
+        ),
+        (
+            "layer_norm",
+            lambda x, gamma, beta, eps=1e-5: (x - x.mean(axis=-1), None),
+            ["Is keepdims=True missing?"],
+        ),
+        (
+            "split_heads",
+            lambda x, heads: x.reshape(*x.shape[:2], heads, x.shape[2] / heads),
+            ["Is there a / for a //?"],
+        ),
+    ],
+)
+def test_what_is_raised_comes_with_shapes_and_a_remedy(name, function, texts):
+    report = op(function, name)
+    assert all(text in report for text in texts)
+    assert "not like any" not in report
+
+
+def test_arrays_in_a_dict_that_are_changed_are_named():
+    def clip(grads, max_norm):
+        norm = np.sqrt(sum((grad**2).sum() for grad in grads.values()))
+        for grad in grads.values():
+            grad *= min(1, max_norm / norm) if norm else 1
+        return grads, norm
+
+    report = examine("clip_by_global_norm", clip)
+    assert "it changes the caller's grads; what it returns is right" in report.verdict
+
+
+def test_a_failure_at_some_points_is_printed_once():
+    def forward(x, rate, rng):
+        return x * (rng.random(x.shape) < rate), None
+
+    text = op(forward, "dropout")
+    assert "Where it fails (evaluation), it raises AttributeError" in text
+    assert text.count("AttributeError") == 1
+
+
+def test_the_names_of_a_dict_are_those_of_the_parameters():
+    def backward(self, dy, cache):
+        dx, dweight, dbias = ops.linear_backward(dy, cache)
+        return dx, {"weight": dweight, "bias": dbias}
+
+    text = op(None, "Linear", backward)
+    assert "\"no bias\": grads must have no 'bias' here." in text
+
+
+def test_beside_a_wrong_forward_pass_nothing_is_said_of_theorems():
+    text = op(layer_norm_with(shift=0), backward=right)
+    assert "mend the forward pass first." in text
+    assert "Theorem" not in text and "Central" not in text
+
+
+def test_a_loop_without_an_end_is_waited_for_once(monkeypatch):
+    calls = []
+
+    def call(function, *arguments):
+        calls.append(function)
+        raise Failed(f"{ENDLESS} 5 s")
+
+    monkeypatch.setattr(runs, "call", call)
+    point = find_exercise("relu").points()[0]
+    found = runs.run_own(find_exercise("relu"), 3 * [point], ops.relu, None)
+    assert len(calls) == 1
+    assert [run.failure for run in found.forward] == 3 * [f"{ENDLESS} 5 s"]

@@ -95,7 +95,7 @@ CATALOGUE = [
                 "x.reshape(-1, x.shape[-1]).T @ dy_rows / (len(x) if x.ndim > 2 else 1)"
             )
         },
-        "the weight gradient is divided by B, which the loss has done already",
+        "the gradients are divided by B, which the loss has done already",
         forms=(
             {
                 "x.reshape(-1, x.shape[-1]).T @ dy_rows": (
@@ -691,6 +691,14 @@ CATALOGUE = [
         "layers/residual.py",
         {"return dskip + dthrough,": "return dthrough,"},
         "the gradient returns by the branch alone",
+        forms=(
+            {"dskip = dy\n": "dskip = 0 * dy\n"},
+            {
+                "return dskip + dthrough,": (
+                    "return (dskip if self.pre else 0) + dthrough,"
+                )
+            },
+        ),
     ),
     Mutant(
         "residual-branch-lost",
@@ -728,7 +736,7 @@ CATALOGUE = [
                 "dhidden = dactive"
             )
         },
-        "the gradient passes by the activation",
+        "the gradient skips the activation",
     ),
     Mutant(
         "layer-norm-not-trained",

@@ -14,10 +14,10 @@ from transformer_core.practice.exercise import (
     pair,
 )
 from transformer_core.practice.exercises import find_exercise
-from transformer_core.practice.explain import Stage, explain, listed
+from transformer_core.practice.explain import ONLY_HERE, Stage, explain, listed
 from transformer_core.practice.report import Report
 from transformer_core.practice.running import Failed, NotWritten, call
-from transformer_core.practice.runs import TOLERANCE, run_own, run_right
+from transformer_core.practice.runs import LEFT, TOLERANCE, run_own, run_right
 
 MANY = 5  # outputs that a sentence names at most
 PROBES = 12  # entries of each array that central differences measure
@@ -66,11 +66,18 @@ def examine(
         return not_written(exercise, points, forward, backward)
     right = run_right(name)
     stages = []
+
+    def again(name):
+        return lambda point: getattr(
+            run_own(exercise, [point], forward, backward), name
+        )[0]
+
     if forward:
-        stages.append(stage_of("forward", own.forward, right.forward))
-    fits = not (forward and stages[0].wrong)
-    if backward and fits:
-        stages.append(stage_of("backward", own.backward, right.backward))
+        stages.append(stage_of("forward", own.forward, right.forward, again("forward")))
+    if backward and not (forward and stages[0].wrong):
+        stages.append(
+            stage_of("backward", own.backward, right.backward, again("backward"))
+        )
     return judge(exercise, points, stages, forward, backward, own)
 
 
@@ -147,10 +154,10 @@ def not_written(exercise, points, forward, backward):
                 if not report.right:
                     return report
                 verdicts.append(f"{title}: right.")
-    return Report(exercise.name, False, False, " ".join([*verdicts, *open_]))
+    return Report(exercise.name, False, False, said_together([*verdicts, *open_]))
 
 
-def stage_of(name, own, right):
+def stage_of(name, own, right, again):
     """Compare a pass with the right one."""
     wrong = {}
     for run, expected in zip(own, right, strict=True):
@@ -163,15 +170,23 @@ def stage_of(name, own, right):
             ):
                 wrong[output] = True
     order = [*right[0].outputs, *wrong]
-    return Stage(name, own, right, [n for n in dict.fromkeys(order) if n in wrong])
+    return Stage(
+        name, own, right, [n for n in dict.fromkeys(order) if n in wrong], again
+    )
 
 
 def agrees(own, expected, generic, name):
     return (
         own is not None
         and expected is not None
+        and sort_of_number(own) == sort_of_number(expected)
         and error_of(own, expected, size_of(generic, name)) <= TOLERANCE
     )
+
+
+def sort_of_number(array):
+    """Tell truth values, numbers of 32 bits and all others apart."""
+    return array.dtype if array.dtype in (bool, np.float32) else None
 
 
 def size_of(generic, name):
@@ -206,12 +221,14 @@ def judge(exercise, points, stages, forward, backward, own):
             continue
         verdicts.append(f"{title}: {verdict_of(points, stage)}")
         found = explain(exercise, points, stage)
+        explanations += failures_of(points, stage)
         explanations += [explanation.text for explanation in found]
         mistakes += [name for each in found for name in each.mistakes]
-        if not found and any(name in stage.right[0].outputs for name in stage.wrong):
-            explanations.append(unknown(points, stage))
+        known = found or stage.own[0].failure
+        if not known and any(name in stage.right[0].outputs for name in stage.wrong):
+            explanations.append(unknown(exercise, points, stage))
         special = right_where(points, stage)
-        if special:
+        if special and not any(ONLY_HERE in text for text in explanations):
             explanations.append(special)
         pictures |= pictures_of(stage)
     right = not any(stage.wrong for stage in stages)
@@ -226,12 +243,16 @@ def judge(exercise, points, stages, forward, backward, own):
                 f"{titles['backward']}: it is not the derivative of your forward pass."
             ]
         if stages[0].wrong:
-            verdicts.append(
-                f"{titles['backward']}: {'fits' if fits else 'does not fit'} your forward pass; "
-                "mend that first."
-            )
-    notes += theorems(exercise, points[0], own)
-    if forward:
+            said = "fits your forward pass: mend the forward pass first."
+            if own.forward[0].failure:
+                said = "mend the forward pass first."
+            elif not fits:
+                said = f"does not fit your forward pass: {said.partition(': ')[2]}"
+            verdicts.append(f"{titles['backward']}: {said}")
+            notes = []
+    if right or not (forward and stages[0].wrong):
+        notes += theorems(exercise, points[0], own, right)
+    if forward and not any(run.failure for run in own.forward):
         notes += wider(exercise, points[0], forward, backward)
     if right:
         worst = max((e for row in errors.values() for e in row.values()), default=0)
@@ -242,7 +263,7 @@ def judge(exercise, points, stages, forward, backward, own):
         exercise.name,
         right,
         True,
-        " ".join(verdicts),
+        said_together(verdicts),
         tuple(dict.fromkeys(mistakes)),
         tuple(explanations),
         errors,
@@ -255,18 +276,19 @@ def judge(exercise, points, stages, forward, backward, own):
 def verdict_of(points, stage):
     """Say which outputs are wrong and which are right, or what fails."""
     generic = stage.own[0]
-    failures = [
-        (p.name, r.failure) for p, r in zip(points, stage.own, strict=True) if r.failure
-    ]
     if generic.failure:
-        return f"{generic.failure}"
-    left = [name for name in stage.wrong if name.endswith("as it is left")]
-    if failures and stage.wrong == [""]:
-        name, failure = failures[0]
-        return f'right, but not at the point "{name}": {failure}'
+        return full_stop(generic.failure)
+    left = [name for name in stage.wrong if name.endswith(LEFT)]
+    if stage.wrong == [""]:
+        name, failure = next(
+            (p.name, r.failure)
+            for p, r in zip(points, stage.own, strict=True)
+            if r.failure
+        )
+        return full_stop(f'right, but not at the point "{name}": {failure}')
     wrong = [name for name in stage.wrong if name and name not in left]
     right = [name for name in stage.right[0].outputs if name not in stage.wrong]
-    text = "right"
+    text = ""
     if len(wrong) > MANY:
         text = f"{len(wrong)} outputs are wrong, among them {listed(wrong[:MANY])}"
     elif wrong:
@@ -275,13 +297,43 @@ def verdict_of(points, stage):
         which = "all others" if len(right) > MANY else listed(right)
         text += f", {which} {'are' if len(right) > 1 else 'is'} right"
     if left:
-        arrays = listed(name.partition(",")[0] for name in left)
-        text += f"; it changes the caller's {arrays}"
-    return text + "."
+        arrays = listed(name.removesuffix(LEFT) for name in left)
+        changes = f"it changes the caller's {arrays}"
+        text = f"{text}; {changes}" if text else f"{changes}; what it returns is right"
+    return f"{text}."
+
+
+def said_together(verdicts):
+    """Join verdicts: whatever follows one that is not simply "right" begins a line."""
+    first, *rest = verdicts
+    return first + "".join(
+        (" " if before.endswith(": right.") else "\n") + verdict
+        for before, verdict in zip(verdicts, rest, strict=False)
+    )
+
+
+def full_stop(failure):
+    """End a failure as a sentence; its lines of code stay as they are."""
+    first, line, rest = failure.partition("\n")
+    return first + "." * (first[-1] not in ".?!") + line + rest
+
+
+def failures_of(points, stage):
+    """Say every failure once, with the points at which it is met, where not all fail."""
+    if stage.own[0].failure or stage.wrong == [""]:
+        return []
+    met: dict[str, list[str]] = {}
+    for point, run in zip(points, stage.own, strict=True):
+        if run.failure:
+            met.setdefault(run.failure, []).append(point.name)
+    return [
+        full_stop(f"Where it fails ({'; '.join(names)}), it {failure}")
+        for failure, names in met.items()
+    ]
 
 
 def right_where(points, stage):
-    """Say at which special points a wrong pass is right."""
+    """Say at which points a wrong pass is right, or at which ones alone it is wrong."""
     good = [
         point.name
         for point, run, right in zip(points, stage.own, stage.right, strict=True)
@@ -291,34 +343,48 @@ def right_where(points, stage):
             for n in right.outputs
         )
     ]
-    if not good or points[0].name in good:
+    if not good or stage.wrong == [""]:
         return ""
-    return f"A check would have passed it here: {', '.join(good)}."
+    if points[0].name in good:
+        bad = [point.name for point in points if point.name not in good]
+        return f"It {ONLY_HERE}: {'; '.join(bad)}." if bad else ""
+    if len(good) == 1:
+        return f"This point alone would not have shown it: {good[0]}."
+    return f"These points alone would not have shown it: {'; '.join(good)}."
 
 
-def unknown(points, stage):
+def unknown(exercise, points, stage):
     """Say that nothing explains it, and what was seen."""
     text = "It is wrong, and not like any mistake that I know."
     for point, run, right in zip(points, stage.own, stage.right, strict=True):
+        gaps = {}
         for name in stage.wrong:
             own, expected = run.outputs.get(name), right.outputs.get(name)
-            if (
-                own is None
-                or expected is None
-                or own.shape != expected.shape
-                or not own.size
-            ):
-                continue
-            gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
-            if gap.max() > 0:
-                at = np.unravel_index(np.nanargmax(gap), gap.shape)
-                mine, theirs = (float(np.atleast_1d(a)[at]) for a in (own, expected))
-                where = ", ".join(map(str, map(int, at)))
-                return (
-                    f'{text}\nThe largest error at the point "{point.name}" is in {name}[{where}]: '
-                    f"yours {mine:.4g}, expected {theirs:.4g}."
-                )
+            if own is not None and expected is not None and own.shape == expected.shape:
+                gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
+                if not agrees(own, expected, stage.right[0], name) and gap.size:
+                    gaps[name] = np.nan_to_num(gap, nan=np.inf)
+        if not gaps:
+            continue
+        name = max(gaps, key=lambda n: gaps[n].max())
+        at = np.unravel_index(gaps[name].argmax(), gaps[name].shape)
+        mine, theirs = (
+            np.atleast_1d(outputs[name])[at] for outputs in (run.outputs, right.outputs)
+        )
+        where = ", ".join(map(str, map(int, at)))
+        entry = f"{name}[{where}]" if run.outputs[name].ndim else name
+        return (
+            f'{text}\nThe largest error at the point "{point.name}"{given(point)} is in {entry}: '
+            f"yours {mine:.6g}, expected {theirs:.6g}."
+        )
     return text
+
+
+def given(point):
+    """Write the arguments of a point after its name, if all of them are numbers."""
+    if not all(isinstance(v, int | float | str) for v in point.arguments.values()):
+        return ""
+    return f" ({', '.join(f'{n} = {v}' for n, v in point.arguments.items())})"
 
 
 def table_of(points, stage):
@@ -341,7 +407,7 @@ def table_of(points, stage):
             if name in right.outputs or run.failure
         }
         for name in names
-        if not name.endswith("as it is left")
+        if not name.endswith(LEFT)
     }
 
 
@@ -423,12 +489,13 @@ def wider(exercise, point, forward, backward):
         return []
     come = "comes" if len(names) == 1 else "come"
     return [
-        f"For float32 inputs, {listed(names)} {come} in float64: training is slower then."
+        f"For float32 inputs, {listed(names)} {come} in float64: training is slower then. "
+        "math.sqrt of a whole number keeps float32, np.sqrt does not; new arrays need a dtype."
     ]
 
 
-def theorems(exercise, point, own):
-    """Say which theorems of the exercise hold for the outputs at the generic point."""
+def theorems(exercise, point, own, right):
+    """Say which theorems break at the generic point; of right outputs, how many hold."""
     outputs = {}
     for runs in (own.forward, own.backward):
         if runs and not runs[0].failure:
@@ -449,7 +516,7 @@ def theorems(exercise, point, own):
             broken.append(
                 f"Theorem: {theorem.sentence}. Here it is off by {deviation:.2g}."
             )
-    if held and not broken:
+    if held and right and not broken:
         broken = [
             f"{held} of {held} theorem{'s' * (held > 1)} hold{'s' * (held == 1)}."
         ]

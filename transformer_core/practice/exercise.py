@@ -220,7 +220,9 @@ class LayerExercise(Exercise):
         layer = self.arguments(point, dtype)[0]
         value = call(function, layer, fresh(point.cotangent, dtype), cache)
         names = [f"d{name}" for name in self.inputs if name in point.arguments]
-        expected = f"{', '.join(names)}, grads" if names else "grads"
+        floats = self.live(point, self.arguments(point))
+        shown = [name if name in floats else "None" for name in names]
+        expected = ", ".join([*shown, "grads"])
         if not isinstance(value, tuple) or len(value) != len(names) + 1:
             raise Misfit(f"returns {kind(value)}, expected {expected}")
         *dinputs, grads = value
@@ -232,12 +234,11 @@ class LayerExercise(Exercise):
             grads.keys() - parameters.keys(),
         )
         if missing or unknown:
-            raise Misfit(
-                f"grads: expected the names {', '.join(parameters)}; missing: "
-                f"{', '.join(sorted(missing)) or 'none'}; unknown: "
-                f"{', '.join(sorted(map(str, unknown))) or 'none'}"
-            )
-        floats = self.live(point, self.arguments(point))
+            wrong = [f"lacks {name!r}" for name in sorted(missing)]
+            wrong += [
+                f"must have no {name!r} here" for name in sorted(map(str, unknown))
+            ]
+            raise Misfit(f"grads {' and '.join(wrong)}")
         found = {
             name: number_or_array(name, gradient)
             for name, gradient in zip(names, dinputs, strict=True)
@@ -280,9 +281,14 @@ class UpdateExercise(Exercise):
         optimizer = build(parameters)
 
         def own(*arguments):
+            steps = optimizer.steps
             if not call(returns_nothing, function, optimizer, *arguments):
                 raise Misfit(
-                    "returns a value, expected None: it changes its arrays in place"
+                    f"{self.method} must return nothing: it changes its arrays in place"
+                )
+            if optimizer.steps != steps:
+                raise Misfit(
+                    f"{self.method} must not change self.steps: the step is counted already"
                 )
 
         setattr(optimizer, self.method, own)
@@ -307,6 +313,8 @@ def fresh(value: Any, dtype: Any = np.float64) -> Any:
         return np.random.default_rng(value.seed)
     if isinstance(value, np.ndarray):
         return value.astype(dtype if value.dtype.kind == "f" else value.dtype)
+    if isinstance(value, dict):
+        return {name: fresh(each, dtype) for name, each in value.items()}
     return value
 
 
@@ -318,7 +326,7 @@ def pair(value: Any, names: str) -> tuple:
 
 
 def number_or_array(name, value):
-    if isinstance(value, (int, float, complex, np.number, np.ndarray)):
+    if isinstance(value, (int, float, complex, np.generic, np.ndarray)):
         array = np.asarray(value)
         if array.dtype.kind in "fciub":
             return array

@@ -1,6 +1,7 @@
 """Why an answer is wrong: mistakes of the catalogue first, then what needs no catalogue."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from itertools import combinations, permutations
 from math import sqrt
 from time import perf_counter
@@ -19,11 +20,15 @@ from transformer_core.practice.runs import (
     close,
     run_catalogue,
     run_mistake,
+    run_point,
     run_right,
     same,
 )
 
 PAIRS_SECONDS = 0.6  # for how long pairs of mistakes are tried
+ONLY_HERE = "is wrong only here"
+FEW = 5  # outputs that are wrong: of more, one mistake is the cause of all, and far from most
+PROBES_SECONDS = 0.5  # for how long other arguments are tried
 
 
 MUSEUM = {  # what is shown in training there
@@ -56,6 +61,7 @@ class Stage(NamedTuple):
     own: list[Run]
     right: list[Run]
     wrong: list[str]  # the outputs that are wrong at some point
+    again: Callable[[Point], Run]  # runs the reader's pass at another point
 
 
 def explain(
@@ -82,14 +88,15 @@ def explain(
     if known:
         return (known,)
     single, rest = by_catalogue_apart(exercise, stage)
-    alike: dict[str, list[str]] = {}
+    found: dict[str, list[str]] = {}
+    probes = Probes(exercise, stage)
     for name in rest:
-        text = by_itself(exercise, points, stage, name)
+        text = by_itself(exercise, points, stage, name, probes)
         if text:
-            alike.setdefault(text.removeprefix(name), []).append(name)
+            found.setdefault(text.removeprefix(f"{name} "), []).append(name)
     apart = [
-        Explanation(f"{listed(names)}{': each' * (len(names) > 1)}{text}")
-        for text, names in alike.items()
+        Explanation(f"{listed(names)}{': each' * (len(names) > 1)} {text}")
+        for text, names in found.items()
     ]
     return (*single, *apart)
 
@@ -174,14 +181,19 @@ def differs(runs, right, name):
 
 def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Explanation:
     what = "It is that"
+    changed = [name.removesuffix(LEFT) for name in outputs if name.endswith(LEFT)]
+    outputs = [name for name in outputs if not name.endswith(LEFT)]
     if outputs:
         what = f"{listed(outputs)} {'is that' if len(outputs) == 1 else 'are those'}"
+    elif changed:
+        what = f"The change of {listed(changed)} is that"
     names = tuple(mistake.name for mistake in mistakes)
     if len(mistakes) == 1:
         (mistake,) = mistakes
-        text = (
-            f'{what} of the mistake "{mistake.name}", to rounding:\n{mistake.mistake}.'
-        )
+        text = f'{what} of the mistake "{mistake.name}", to rounding:'
+        if changed and not outputs:
+            text = f'To change {listed(changed)} is the mistake "{mistake.name}":'
+        text += f"\n{mistake.mistake}."
     else:
         text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
         text += "\n".join(f'"{m.name}": {m.mistake}' for m in mistakes)
@@ -192,7 +204,7 @@ def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Expla
 
 def by_pairs(exercise, points, stage):
     """Find two mistakes that come to it together."""
-    if stage.own[0].failure:
+    if any(run.failure for run in stage.own):
         return None
     single = {m.name: m for m, _ in run_catalogue(exercise.name)}.values()
     stop = perf_counter() + PAIRS_SECONDS
@@ -207,39 +219,278 @@ def by_pairs(exercise, points, stage):
         except ValueError:  # they change the same line
             continue
         if same(together, stage.own):
-            text = "Two mistakes at once come to it:\n" + "\n".join(
-                f'"{m.name}": {m.mistake}' for m in pair
+            text = (
+                "These two mistakes together give exactly your numbers:\n"
+                + "\n".join(f'"{m.name}": {m.mistake}' for m in pair)
             )
             return Explanation(text, tuple(m.name for m in pair))
     return None
 
 
-def by_itself(exercise, points, stage, name):
-    """Explain one wrong output without the catalogue: the first of what fits."""
+def by_itself(exercise, points, stage, name, probes):
+    """Explain one wrong output without the catalogue: the first of what fits.
+
+    The text begins with its name.
+    """
     pairs = [
-        (point, numbers(run.outputs[name]), numbers(right.outputs[name]))
+        (point, run.outputs[name], right.outputs[name], right.outputs)
         for point, run, right in zip(points, stage.own, stage.right, strict=True)
         if not run.failure and name in run.outputs and name in right.outputs
     ]
-    generic = [pair for pair in pairs if pair[0].name.startswith("generic")]
-    misshapen = [pair for pair in generic if pair[1].shape != pair[2].shape]
+    misshapen = [p for p in pairs if p[1].shape != p[2].shape]
     if misshapen:
         return by_shape(name, *misshapen[0])
+    for _, own, right, _ in pairs:
+        if right.dtype == bool != own.dtype:
+            return f"{name} holds numbers of type {own.dtype}, expected booleans, True and False."
+        if own.dtype.kind == right.dtype.kind == "f" and own.dtype != right.dtype:
+            return f"{name} is of type {own.dtype}, expected {right.dtype}."
+    others = [other for *_, other in pairs]
+    pairs = [(point, numbers(own), numbers(right)) for point, own, right, _ in pairs]
+    generic = [pair for pair in pairs if pair[0].name.startswith("generic")]
     if not generic:
         return None
-    others = [
-        run.outputs
-        for p, run in zip(points, stage.right, strict=True)
-        if p in [g[0] for g in generic]
-    ]
-    return (
-        by_special_points(name, pairs)
-        or by_exchange(name, generic, others)
+    special = by_special_points(name, pairs)
+    wrong = [pair for pair in pairs if not close(pair[1], pair[2])]
+    generic = [p for p in wrong if p[0].name.startswith("generic")] or generic
+    if special:
+        generic = wrong[:1] + [
+            p for p in generic if p[0].name in [w[0].name for w in wrong[1:]]
+        ]
+    few = len(stage.wrong) <= FEW
+    found = (
+        (few and by_substitution(name, generic, probes))
+        or (few and by_exchange(name, pairs, others))
+        or by_truth(name, generic, others)
         or by_ratio(exercise, name, generic)
         or by_terms(exercise, name, generic)
+        or by_change(exercise, name, generic)
         or by_permutation(name, generic)
-        or by_support(exercise, name, generic)
+        or (few and by_multiple(name, generic, probes))
+        or (few and not special and by_reach(name, generic, probes))
+        or (few and not special and by_support(exercise, name, generic))
     )
+    if special and found:
+        return f"{special}\nThere, {found}"
+    return special or found
+
+
+class Probes:
+    """Runs of both passes at points that are changed in one argument."""
+
+    def __init__(self, exercise: Exercise, stage: Stage):
+        self.exercise, self.stage = exercise, stage
+        self.stop = perf_counter() + PROBES_SECONDS
+        self.known: dict[str, list[tuple[str, Run]]] = {}
+
+    def right(self, point: Point) -> Run:
+        """Run the package's own pass."""
+        return run_point(self.exercise, point, self.stage.name)
+
+    def substitutes(self, point: Point) -> list[tuple[str, Run]]:
+        """Say what may stand in the place of an argument, and what it comes to."""
+        if point.name not in self.known:
+            changed = list(substitutes(self.exercise, point, self.stage.name))
+            self.known[point.name] = [
+                (said, self.right(other))
+                for said, other in changed
+                if perf_counter() < self.stop
+            ]
+        return self.known[point.name]
+
+
+def substitutes(exercise, point, stage):
+    """Yield points at which one argument is another, and what is said of it."""
+    for name, value in point.arguments.items():
+        if isinstance(value, np.ndarray | bool | int | float):
+            for said, new in others_of(name, value, default_of(exercise, name)):
+                yield said, point._replace(arguments=point.arguments | {name: new})
+        elif name in ("self", "build"):
+            for said, build in changed_builds(value, point):
+                yield said, point._replace(arguments=point.arguments | {name: build})
+    arrays = [n for n, a in point.arguments.items() if isinstance(a, np.ndarray)]
+    for one, other in combinations(arrays, 2):
+        a, b = point.arguments[one], point.arguments[other]
+        if a.shape == b.shape and b.dtype == bool:
+            yield (
+                f"{one} were multiplied by {other}",
+                point._replace(arguments=point.arguments | {one: a * b, other: None}),
+            )
+        elif a.shape == b.shape:
+            yield (
+                f"{one} and {other} had changed places",
+                point._replace(arguments=point.arguments | {one: b, other: a}),
+            )
+    if stage == "backward":
+        ones = np.ones_like(point.cotangent)
+        name = exercise.functions[1].signature.split(", ")[exercise.of_a_layer]
+        yield f"{name} were 1", point._replace(cotangent=ones)
+
+
+def others_of(name, value, default=None):
+    """Yield what may stand in the place of a value by mistake."""
+    if isinstance(value, bool):
+        yield f"{name} were {not value}", not value
+    elif isinstance(value, np.ndarray) and value.dtype == bool:
+        yield f"{name} were None", None
+        yield f"{name} were inverted", ~value
+    elif (
+        isinstance(value, int)
+        or isinstance(value, np.ndarray)
+        and value.dtype.kind == "i"
+    ):
+        yield f"{name} were 1 larger", value + 1
+        yield f"{name} were 1 smaller", value - 1
+    else:
+        yield f"{name} were 1", 1.0 + 0 * value
+        yield f"{name} were 0", 0.0 * value
+    if isinstance(default, int | float) and default is not value:
+        yield f"{name} were {default}, its default", default
+
+
+def default_of(exercise, name):
+    """Return the default of an argument in the signature; None without one."""
+    signature = inspect.signature(exercise.forward)
+    about = signature.parameters.get(name)
+    return None if about is None or about.default is about.empty else about.default
+
+
+def changed_builds(build, point):
+    """Yield builders of the same layer or optimiser with one number or array changed."""
+    sample = build(point.arguments.get("parameters", np.float64))
+
+    def changed(change):
+        def built(argument):
+            thing = build(argument)
+            change(thing)
+            return thing
+
+        return built
+
+    arrays = {} if "parameters" in point.arguments else sample.parameters()
+    for name in arrays:
+        for number in (0.0, 1.0):
+            yield (
+                f"{name} were {number:g}",
+                changed(lambda layer, n=name, c=number: layer.parameters()[n].fill(c)),
+            )
+    defaults = inspect.signature(type(sample).__init__).parameters
+    numbers = {n: v for n, v in vars(sample).items() if type(v) in (bool, float)}
+    for name, value in numbers.items():
+        default = defaults[name].default if name in defaults else None
+        for said, new in others_of(name, value, default):
+            yield said, changed(lambda thing, n=name, v=new: setattr(thing, n, v))
+    for (one, a), (other, b) in combinations(numbers.items(), 2):
+        if type(a) is type(b) is float:
+            yield (
+                f"{one} and {other} had changed places",
+                changed(lambda thing, new={one: b, other: a}: vars(thing).update(new)),
+            )
+
+
+def by_substitution(name, generic, probes):
+    """Find an argument in whose place another value would make the output right."""
+    (point, own, _), *rest = generic[:2]
+    if not own.any():
+        return None
+    for said, run in probes.substitutes(point):
+        if name in run.outputs and close(own, numbers(run.outputs[name])):
+            confirmed = (
+                dict(probes.substitutes(other)).get(said, Run({})).outputs.get(name)
+                for other, _, _ in rest
+            )
+            if all(
+                found is not None and close(mine, numbers(found))
+                for found, (_, mine, _) in zip(confirmed, rest, strict=True)
+            ):
+                left_out = said.endswith((" were 0", " were 1", " were None"))
+                question = ": is that left out?" if left_out else "."
+                return f"{name} is what it should be if {said}{question}"
+    return None
+
+
+def by_multiple(name, generic, probes):
+    """Find a size by which an argument is multiplied where it should not be."""
+    arrays = [
+        key
+        for key, value in generic[0][0].arguments.items()
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    ]
+    table = list(constants([point.sizes for point, _, _ in generic]))
+    for key in arrays:
+        for label, values in table:
+            if perf_counter() > probes.stop:
+                return None
+            for (point, own, _), factor in zip(generic, values, strict=True):
+                scaled = point.arguments | {key: factor * point.arguments[key]}
+                run = probes.right(point._replace(arguments=scaled))
+                if name not in run.outputs or not close(
+                    own, numbers(run.outputs[name])
+                ):
+                    break
+            else:
+                return (
+                    f"{name} is what it should be if {key} were {label} times as large."
+                )
+    return None
+
+
+def by_reach(name, generic, probes):
+    """Find an entry that moves more of the output than it should, or less."""
+    point, own, right = generic[0]
+    arrays = {n: a for n, a in point.arguments.items() if isinstance(a, np.ndarray)}
+    places = {n: a for n, a in arrays.items() if a.dtype.kind == "f" and a.size}
+    if probes.stage.name == "backward" and np.ndim(point.cotangent):
+        places["the cotangent"] = point.cotangent
+    for key, array in places.items():
+        if perf_counter() > probes.stop or not own.ndim:
+            return None
+        at = tuple(size // 2 for size in array.shape)
+        moved = array.copy()
+        moved[at] += 1e-3
+        other = (
+            point._replace(cotangent=moved)
+            if key == "the cotangent"
+            else point._replace(arguments=point.arguments | {key: moved})
+        )
+        runs = probes.stage.again(other), probes.right(other)
+        if any(name not in run.outputs for run in runs):
+            continue
+        mine, meant = (
+            np.abs(numbers(run.outputs[name]) - before) > 1e-9 * np.abs(before).max()
+            for run, before in zip(runs, (own, right), strict=True)
+        )
+        if meant.any() and not mine.any():
+            return f"{name} does not depend on {key}, and should."
+        for axis in range(own.ndim):
+            rest = tuple(i for i in range(own.ndim) if i != axis)
+            hit, expected = (np.flatnonzero(a.any(axis=rest)) for a in (mine, meant))
+            if len(hit) == len(expected) or not len(expected):
+                continue
+            entry = f"{key}[{', '.join(map(str, at))}]"
+            along = axis_named(point, own, axis)
+            why = "Is something taken for a constant, or an axis left out?"
+            if any(a.dtype == bool for a in arrays.values()):
+                why = "Does the mask hide what it should?"
+            elif len(hit) > len(expected):
+                why = "Does a sum, a mean or a maximum run along a wrong axis?"
+            return (
+                f"{name} changes at {indices(hit, own.shape[axis])} of {along} when {entry} does, "
+                f"and should at {indices(expected, own.shape[axis])}. {why}"
+            )
+    return None
+
+
+def axis_named(point, array, axis):
+    """Name an axis by its number, and by its letter if there is one."""
+    letter = [n for n, size in point.sizes.items() if size == array.shape[axis]]
+    return f"axis {axis}" + (f" ({letter[0]})" if len(letter) == 1 else "")
+
+
+def indices(hit, size):
+    if len(hit) == size:
+        return "every index"
+    return f"{'index' if len(hit) == 1 else 'indices'} {listed(map(str, hit))} alone"
 
 
 def numbers(array):
@@ -247,8 +498,13 @@ def numbers(array):
     return array.astype(float) if array.dtype == bool else array
 
 
-def by_shape(name, point, own, right):
+def by_shape(name, point, own, right, others):
     text = f"{name} has the shape {own.shape}, expected {right.shape}."
+    if not point.name.startswith("generic"):
+        text = f'{text[:-1]}, at the point "{point.name}".'
+    for other, array in others.items():
+        if other != name and close(own, array):
+            return f"{text} It is what {other} should be: have they changed places?"
     if own.shape == right.shape[::-1] and close(own.T, right):
         return f"{text} Transposed, its numbers are right."
     for axis in range(own.ndim):
@@ -259,15 +515,59 @@ def by_shape(name, point, own, right):
     return text
 
 
-def by_exchange(name, generic, others):
+def by_exchange(name, pairs, others):
     """Find another output that stands in the place of this one."""
     for other in others[0]:
-        if other != name and all(
-            other in outputs and close(own, outputs[other])
-            for (_, own, _), outputs in zip(generic, others, strict=True)
-        ):
+        same_there = [
+            point.name
+            for (point, own, right), outputs in zip(pairs, others, strict=True)
+            if other in outputs
+            and close(own, numbers(outputs[other]))
+            and not close(own, right)
+        ]
+        if other == name or not same_there:
+            continue
+        if same_there[0].startswith("generic"):
             return f"{name} is what {other} should be: have they changed places?"
+        return (
+            f'{name} is what {other} should be at the point "{same_there[0]}": are they made in '
+            "the same way?"
+        )
     return None
+
+
+def by_truth(name, generic, others):
+    """Find truth values that are all inverted."""
+    booleans = others[0][name].dtype == bool
+    if booleans and all(close(1 - own, right) for _, own, right in generic):
+        return f"{name} is True where it should be False, and the other way round."
+    return None
+
+
+def by_change(exercise, name, generic):
+    """Find a factor by which a parameter changes too much in the first step."""
+    start = generic[0][0].arguments.get("parameters", {})
+    if not exercise.in_place or name not in start:
+        return None
+    before = [
+        point.arguments["parameters"][name]
+        for point, _, _ in generic
+        if name in point.arguments["parameters"]
+    ]
+    changes = zip(before, generic, strict=False)
+    factors = [factor(own[0] - b, right[0] - b) for b, (_, own, right) in changes]
+    if (
+        None in factors
+        or np.allclose(factors, 1)
+        or not np.allclose(factors, factors[0])
+    ):
+        return None
+    if np.isclose(factors[0], -1):
+        return f"{name} takes its first step in the wrong direction: uphill."
+    return (
+        f"{name} takes its first step in the right direction, {factors[0]:.4g} times as far as it "
+        "should."
+    )
 
 
 def by_ratio(exercise, name, generic):
@@ -282,9 +582,11 @@ def by_ratio(exercise, name, generic):
             )
         return None
     if np.allclose(factors, 0, atol=TOLERANCE):
+        if max(own.size for _, own, _ in generic) == 1:
+            return f"{name} is 0. Does a // round it down where a / belongs?"
         zero = f"{name} is 0 everywhere."
         if exercise.in_place:
-            zero += " Is it changed in place? `m = ...` makes a new array and leaves m as it was."
+            zero += " Is it changed in place? An = makes a new array and leaves the old one."
         return zero
     if np.allclose(factors, 1):
         return None
@@ -351,6 +653,10 @@ def constants(sizes):
         values[f"{one} * {other}"] = [
             a * b for a, b in zip(values[one], values[other], strict=True)
         ]
+    if len(letters) > 2:
+        values[" * ".join(letters)] = [
+            float(np.prod([s[n] for n in letters])) for s in sizes
+        ]
     for label, at in values.items():
         bracket = f"({label})" if " " in label else label
         yield label, at
@@ -362,39 +668,82 @@ def constants(sizes):
 
 def by_terms(exercise, name, generic):
     """Find the coefficients of the derivation's terms by least squares."""
-    if name not in exercise.terms:
-        return None
-    terms = [exercise.terms[name](point) for point, _, _ in generic]
-    columns = np.stack(
-        [np.concatenate([t[label].ravel() for t in terms]) for label in terms[0]],
-        axis=1,
-    )
-    own = np.concatenate([own.ravel() for _, own, _ in generic])
-    if not np.isfinite(own).all():
-        return None
-    found, _, rank, _ = np.linalg.lstsq(columns, own, rcond=None)
-    if (
-        rank < columns.shape[1]
-        or np.abs(columns @ found - own).max() > 1e-7 * np.abs(own).max()
+    if name not in exercise.terms or not all(
+        np.isfinite(own).all() for _, own, _ in generic
     ):
         return None
-    coefficients = dict(zip(terms[0], found, strict=True))
-    total = " + ".join(f"{c:.2f} * {label}" for label, c in coefficients.items())
-    said = [
-        sentence(label, c) for label, c in coefficients.items() if abs(c - 1) > 1e-6
+    terms = [exercise.terms[name](point) for point, _, _ in generic]
+    labels = list(terms[0])
+    whole = [
+        coefficients([t[label].ravel() for label in labels], own.ravel())
+        for t, (_, own, _) in zip(terms, generic, strict=True)
     ]
-    return f"{name} = {total}, to rounding.\n" + " ".join(said)
+    if any(found is None for found in whole):
+        return by_terms_of_rows(name, labels, terms, generic)
+    total = ""
+    if all(np.allclose(found, whole[0]) for found in whole):
+        summands = (
+            f"{c:.2f} * {label}" for c, label in zip(whole[0], labels, strict=True)
+        )
+        total = f"{name} = {' + '.join(summands)}, to rounding.\n"
+    table = list(constants([point.sizes for point, _, _ in generic]))
+    said = [
+        sentence(label, list(at), table)
+        for label, at in zip(labels, zip(*whole, strict=True), strict=True)
+        if not np.allclose(at, 1, rtol=1e-6)
+    ]
+    return (
+        total or f"{name} is a sum of the right terms with wrong coefficients.\n"
+    ) + " ".join(said)
 
 
-def sentence(label, coefficient):
+def coefficients(columns, own):
+    """Return the coefficients by which some arrays add up to another; None if they do not."""
+    matrix = np.stack(columns, axis=1)
+    if len(matrix) <= len(columns):
+        return None
+    found, _, rank, _ = np.linalg.lstsq(matrix, own, rcond=None)
+    fits = np.abs(matrix @ found - own).max() <= 1e-7 * np.abs(own).max()
+    return found if fits and rank == len(columns) else None
+
+
+def by_terms_of_rows(name, labels, terms, generic):
+    """Find terms that have another coefficient in each row."""
+    for_rows = []
+    for t, (_, own, _) in zip(terms, generic, strict=True):
+        rows = [
+            np.broadcast_to(t[n], own.shape).reshape(-1, own.shape[-1]) for n in labels
+        ]
+        for mine, *columns in zip(own.reshape(-1, own.shape[-1]), *rows, strict=True):
+            for_rows.append(coefficients(columns, mine))
+    if not for_rows or any(found is None for found in for_rows):
+        return None
+    wrong = [
+        label
+        for label, at in zip(labels, zip(*for_rows, strict=True), strict=True)
+        if not np.allclose(at, 1, rtol=1e-6)
+    ]
+    return (
+        f"{name} has the right terms, but in every row {listed(wrong)} "
+        f"{'has' if len(wrong) == 1 else 'have'} a factor of its own: a number that belongs to "
+        "the row is missing or wrong."
+    )
+
+
+def sentence(label, at, table):
     start = label[0].upper() + label[1:]
-    if abs(coefficient) < 1e-6:
+    if np.allclose(at, 0, atol=1e-6):
         return f"{start} is missing: its coefficient is 0, it should be 1."
-    if abs(coefficient - 2) < 1e-6:
+    if np.allclose(at, 2, rtol=1e-6):
         return f"{start} counts twice. It should have the coefficient 1."
-    if abs(coefficient + 1) < 1e-6:
+    if np.allclose(at, -1, rtol=1e-6):
         return f"{start} has the wrong sign: its coefficient is -1, it should be 1."
-    return f"{start} has the coefficient {coefficient:.3g}, it should be 1."
+    names = [label for label, values in table if np.allclose(values, at, rtol=1e-6)]
+    if names:
+        return f"{start} has the coefficient {' or '.join(names)}, it should be 1."
+    if np.allclose(at, at[0], rtol=1e-6):
+        return f"{start} has the coefficient {at[0]:.3g}, it should be 1."
+    return f"{start} has a coefficient that depends on the sizes, it should be 1."
 
 
 def by_permutation(name, generic):
@@ -430,22 +779,32 @@ def by_support(exercise, name, generic):
     """Find an axis along which only some indices are wrong, at every generic point."""
     point, own, right = generic[0]
     wrong = ~(np.abs(own - right) <= TOLERANCE * np.abs(right).max())
+    hits = []
     for axis in range(own.ndim):
         others = tuple(i for i in range(own.ndim) if i != axis)
         hit = np.flatnonzero(wrong.any(axis=others))
         if 0 < len(hit) < own.shape[axis]:
-            if exercise.in_place and axis == 0 and hit[0] > 0:
-                return (
-                    f"{name} is right after the first step, and wrong after the others."
-                )
-            letter = [n for n, size in point.sizes.items() if size == own.shape[axis]]
-            along = f"axis {axis}" + (f" ({letter[0]})" if len(letter) == 1 else "")
-            which = (
-                "the last one"
-                if list(hit) == [own.shape[axis] - 1]
-                else str(list(map(int, hit)))
-            )
-            return f"{name} is wrong along {along} at {which} only, and right at the others."
+            hits.append((len(hit) / own.shape[axis], axis, list(map(int, hit))))
+    diagonal = own.ndim > 1 and diagonal_of(wrong)
+    if diagonal:
+        (below,) = diagonal
+        place = "the diagonal"
+        if below:
+            side = "below" if below > 0 else "above"
+            place = f"the diagonal that lies {abs(below)} {side} the middle one"
+        return f"{name} is wrong on {place} only, and right elsewhere."
+    if hits:
+        _, axis, hit = min(hits)
+        if exercise.in_place and axis == 0 and hit[0] > 0:
+            return f"{name} is right after the first step, and wrong after the others."
+        which = "the last one" if hit == [own.shape[axis] - 1] else str(hit)
+        along = axis_named(point, own, axis)
+        return (
+            f"{name} is wrong along {along} at {which} only, and right at the others."
+        )
+    open_ = (right == 0) & (own != 0)
+    if open_.any() and (open_.sum() > 1):
+        return f"{name} is not 0 in {int(open_.sum())} entries that should be 0."
     counted = (own != 0) | (right != 0)
     if 0 < wrong.sum() <= counted.sum() / 2:
         return (
@@ -455,15 +814,25 @@ def by_support(exercise, name, generic):
     return None
 
 
+def diagonal_of(wrong):
+    """Return how far below the middle the one diagonal lies on which all is; () without one."""
+    *_, rows, columns = np.nonzero(wrong)
+    distances = np.unique(rows - columns)
+    return tuple(distances) if len(distances) == 1 and len(np.unique(rows)) > 1 else ()
+
+
 def by_special_points(name, pairs):
     """Tell at which points alone the output is wrong."""
-    wrong = [point.name for point, own, expected in pairs if not close(own, expected)]
-    if wrong and not any(point.startswith("generic") for point in wrong):
-        return f"{name} is wrong only here: {', '.join(wrong)}."
-    return None
+    right = [point.name for point, own, expected in pairs if close(own, expected)]
+    if right[:1] != [pairs[0][0].name] or len(right) == len(pairs):
+        return None
+    wrong = [point.name for point, _, _ in pairs if point.name not in right]
+    return f"{name} {ONLY_HERE}: {'; '.join(wrong)}."
 
 
 def listed(names):
-    """Join names as in a sentence."""
+    """Join names as in a sentence; by semicolons where there are commas in them."""
     names = list(names)
+    if any("," in name for name in names):
+        return "; ".join(names)
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -6,6 +6,7 @@ from html import escape
 import numpy as np
 
 ROWS = 6  # of a table that shows everything
+LEGEND = "Relative errors; 1e-8 and less is rounding."
 
 
 @dataclass
@@ -20,7 +21,7 @@ class Report:
     written : bool
         False: a function is not written yet.
     verdict : str
-        In one sentence or two.
+        One sentence or two; lines of code may follow.
     mistakes : tuple of str
         Names in the catalogue that explain it, best first; () if none does. Of a tie, all.
     explanations : tuple of str
@@ -49,7 +50,8 @@ class Report:
         parts = [self.verdict]
         parts += [indented(text) for text in self.explanations]
         if not self.right and self.errors:
-            parts.append(indented("\n".join(table(shown(self.errors)))))
+            rows = [*table(shown(self.errors)), LEGEND]
+            parts.append(indented("\n".join(rows)))
         if self.notes:
             parts.append(indented("\n".join(self.notes)))
         if self.next:
@@ -60,10 +62,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         kind = "right" if self.right else "wrong" if self.written else "open"
-        body = [f"<p><strong>{escape(self.verdict)}</strong></p>"]
+        body = [f"<p><strong>{lines(self.verdict)}</strong></p>"]
         body += [f"<p>{lines(text)}</p>" for text in self.explanations]
         if not self.right and self.errors:
-            body.append(html_table(shown(self.errors)))
+            body.append(html_table(shown(self.errors)) + f"<p>{LEGEND}</p>")
         body += [picture(name, error) for name, error in self.pictures.items()]
         body += [f"<p>{lines(text)}</p>" for text in self.notes]
         if self.next:

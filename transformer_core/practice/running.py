@@ -3,15 +3,22 @@
 import ctypes
 import dis
 import linecache
+import re
 import threading
 import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
+import numpy as np
+
 SECONDS = 5.0
-NOTHING = "returns None: is there a `return`?"
-RETURNS = {"LOAD_CONST", "RETURN_CONST"}  # the instructions that name what is returned
+ENDLESS = "did not return within"
+REMEDIES = {  # of what NumPy and Python say: what to try
+    "cannot be interpreted as an integer": "Is there a / for a //? A / gives a float.",
+    "output array is read-only": "It is changed in place: make a new array.",
+}
+PACKAGE = re.compile(r"transformer_core.practice.(running|runs|exercise|examiner)\.py$")
 
 
 class NotWritten(Exception):
@@ -44,9 +51,9 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     Raises
     ------
     NotWritten
-        If it raises ``NotImplementedError``, or has an empty body: ``pass``, or ``...``.
+        If it raises ``NotImplementedError`` or has an empty body, such as ``...``.
     Failed
-        If it raises anything else, returns None, or does not return in time.
+        If it raises anything else, returns nothing, or does not return in time.
     """
     result: dict[str, Any] = {}
     context = copy_context()  # with what NumPy is to do about an overflow
@@ -62,40 +69,24 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     thread.join(seconds)
     if thread.is_alive():
         stop(thread)
-        raise Failed(
-            f"did not return within {seconds:g} s: is there a loop that never ends?"
-        )
+        raise Failed(f"{ENDLESS} {seconds:g} s: is there a loop that never ends?")
     error = result.get("error")
     if isinstance(error, NotImplementedError):
         raise NotWritten
     if error is not None:
         raise Failed(describe(error)) from error
     if result["value"] is None:
-        raise NotWritten if is_empty(function) else Failed(NOTHING)
+        if empty(function):
+            raise NotWritten
+        raise Failed("returns nothing: is its return forgotten?")
     return result["value"]
 
 
 def returns_nothing(function: Callable, *arguments: Any) -> bool:
     """Call what is to return nothing, and tell whether it does."""
-    if is_empty(function):
+    if empty(function):
         raise NotImplementedError
     return function(*arguments) is None
-
-
-def is_empty(function: Callable) -> bool:
-    """Tell whether a function has no code: a docstring, ``pass`` and ``...`` are none."""
-    return hasattr(function, "__code__") and steps(function) == steps(empty)
-
-
-def empty(): ...
-
-
-def steps(function):
-    return [
-        (each.opname, each.argval if each.opname in RETURNS else None)
-        for each in dis.get_instructions(function)
-        if each.opname != "NOP"
-    ]
 
 
 def stop(thread):
@@ -105,17 +96,56 @@ def stop(thread):
     thread.join(1.0)
 
 
+def empty(function: Callable) -> bool:
+    """Tell whether a function has no more in its body than a docstring, ``pass`` or ``...``."""
+    code = getattr(function, "__code__", None)
+    return code is not None and all(
+        step.opname in ("RESUME", "NOP")
+        or step.opname.startswith(("LOAD_CONST", "RETURN"))
+        for step in dis.get_instructions(code)
+    )
+
+
 def describe(error: BaseException) -> str:
-    """Say what was raised, and at which line of the reader's own code."""
-    text = f"raises {type(error).__name__}: {error}".rstrip(": ")
+    """Say what was raised, at which line of the reader's own code, and what stood in that line."""
+    said = re.sub(
+        r"matmul: .*\(size", "the sizes do not fit in a matrix product (", f"{error}"
+    )
+    text = f"raises {type(error).__name__}: {said}".rstrip(": ").replace("( ", "(")
     frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename != __file__
+        (frame, summary)
+        for (frame, _), summary in zip(
+            traceback.walk_tb(error.__traceback__),
+            traceback.extract_tb(error.__traceback__),
+            strict=True,
+        )
+        if not PACKAGE.search(summary.filename)
     ]
+    remedies = [remedy for said, remedy in REMEDIES.items() if said in str(error)]
     if not frames:
-        return text
-    own = frames[0].filename
-    last = [frame for frame in frames if frame.filename == own][-1]
+        return "\n    ".join([text, *remedies])
+    own = frames[0][1].filename
+    frame, last = [each for each in frames if each[1].filename == own][-1]
     line = last.line or linecache.getline(own, last.lineno).strip()
-    return f"{text}\n    line {last.lineno}: {line}"
+    shapes = {
+        name: value.shape
+        for name in dict.fromkeys(re.findall(r"\w+", line))
+        if isinstance(value := frame.f_locals.get(name), np.ndarray)
+    }
+    about = [f"line {last.lineno}: {line}"]
+    if shapes and isinstance(error, ValueError):
+        about.append("; ".join(f"{name} is {shape}" for name, shape in shapes.items()))
+        if "broadcast" in str(error) and one_axis_lost(error):
+            remedies.append("Is keepdims=True missing?")
+    return "\n    ".join([text, *about, *remedies])
+
+
+def one_axis_lost(error):
+    """Tell whether of two shapes that do not fit one is the other without its last axis."""
+    shapes = [
+        tuple(map(int, re.findall(r"\d+", found)))
+        for found in re.findall(r"\(([\d,]*)\)", str(error))
+    ]
+    return len(shapes) == 2 and any(
+        one[:-1] == other for one, other in (shapes, shapes[::-1])
+    )

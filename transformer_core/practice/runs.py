@@ -11,7 +11,7 @@ from transformer_core.practice.catalogue import MUTANTS, Mutant
 from transformer_core.practice.exercise import Arrays, Exercise, Misfit, Point
 from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.planting import planted
-from transformer_core.practice.running import Failed, call
+from transformer_core.practice.running import ENDLESS, Failed, call
 
 TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
 SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
@@ -50,18 +50,26 @@ def run_own(
     """
     runs = Runs([], [])
     for point in points:
-        if forward:
+        if stuck(runs.forward):  # at the other points, too, by all odds
+            run, cache = runs.forward[-1], None
+            runs.forward.append(run)
+        elif forward:
             run, cache = run_forward(exercise, forward, point, call)
             runs.forward.append(run)
-            if run.failure:
-                cache = None
         else:
             run, cache = run_forward(exercise, exercise.forward, point, direct)
-        if backward and not run.failure:
+        if stuck(runs.backward):
+            runs.backward.append(runs.backward[-1])
+        elif backward and not run.failure:
             runs.backward.append(run_backward(exercise, backward, point, cache, call))
         elif backward:
             runs.backward.append(Run({}, "there is no cache: the forward pass fails"))
     return runs
+
+
+def stuck(runs):
+    """Tell whether a pass has not come to its end at the last point."""
+    return bool(runs) and ENDLESS in runs[-1].failure
 
 
 @cache
@@ -77,6 +85,14 @@ def run_right(name: str) -> Runs:
                 run_backward(exercise, exercise.backward, point, cache, direct)
             )
     return runs
+
+
+def run_point(exercise: Exercise, point: Point, stage: str) -> Run:
+    """Run the package's own pass, "forward" or "backward", at any point."""
+    run, cache = run_forward(exercise, exercise.forward, point, direct)
+    if stage == "forward" or run.failure:
+        return run
+    return run_backward(exercise, exercise.backward, point, cache, direct)
 
 
 def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> Runs:
@@ -193,17 +209,28 @@ class Watched:
         if self.allowed:
             return self.call(function, *arguments)
         before = {
-            name: array.copy()
-            for name, array in zip(self.names, arguments, strict=True)
-            if isinstance(array, np.ndarray)
+            name: [array.copy() for array in arrays_in(value)]
+            for name, value in zip(self.names, arguments, strict=True)
         }
-        value = self.call(function, *arguments)
-        for name, array in zip(self.names, arguments, strict=True):
-            if name in before and not np.array_equal(
-                array, before[name], equal_nan=array.dtype.kind in "fc"
-            ):
-                self.changed[f"{name}{LEFT}"] = array
-        return value
+        result = self.call(function, *arguments)
+        for name, value in zip(self.names, arguments, strict=True):
+            after = arrays_in(value)
+            if not all(map(equal, after, before[name])):
+                self.changed[f"{name}{LEFT}"] = np.concatenate(
+                    [array.ravel() for array in after]
+                )
+        return result
+
+
+def arrays_in(value):
+    """Return the arrays that an argument is or holds."""
+    values = value.values() if isinstance(value, dict) else [value]
+    return [each for each in values if isinstance(each, np.ndarray)]
+
+
+def equal(one, other):
+    """Tell whether two arrays are the same in every bit that counts."""
+    return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
 
 
 def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:

@@ -78,7 +78,7 @@ BACKWARD, BROKEN = examined(None, alone), examined(None, None, problem="line 3: 
         (
             examined(lambda x, weight, bias: (1 / 0, None), backward(summed)),
             WRONG,
-            "wrong: linear: raises ZeroDivisionError: division by zero",
+            "wrong: linear: raises ZeroDivisionError: division by zero.",
         ),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_forgotten_return_is_wrong():
 
     each = examined(forward, None)
     assert each.state == WRONG
-    assert "returns None: is there a `return`?" in each.line
+    assert "returns nothing: is its return forgotten?" in each.line
 
 
 def test_mistakes_that_come_to_the_same_are_all_remembered(tmp_path):

@@ -347,7 +347,8 @@ EXERCISES = [
         ),
         points=positions_points,
         hints=(
-            "There are D/2 frequencies. Make them first, and the angles of all positions of them.",
+            "There are D/2 frequencies. Make them first, and then from them the angles of all "
+            "positions.",
             "The numbers 2i run 0, 2, 4, ...: does your exponent double them again?",
             "Sines stand in the even columns, cosines in the odd ones, side by side.",
         ),

@@ -88,6 +88,15 @@ def layer_norm_terms(point):
     }
 
 
+def output_terms(point):
+    gamma, beta = point.arguments["gamma"], point.arguments["beta"]
+    _, (x_hat, *_) = ops.layer_norm(*point.arguments.values())
+    return {
+        "the normalised input times gamma": gamma * x_hat,
+        "beta": beta * np.ones_like(x_hat),
+    }
+
+
 def layer_points():
     def draw(name, batch, length, width, fresh=False):
         def build(dtype):
@@ -227,7 +236,7 @@ EXERCISES = [
                 linear_in_parameters,
             ),
         ),
-        terms={"dx": layer_norm_terms},
+        terms={"y": output_terms, "dx": layer_norm_terms},
     ),
     LayerExercise(
         name="LayerNorm",
