@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.practice.catalogue import Mutant
-from transformer_core.practice.exercise import Exercise, Point
+from transformer_core.practice.exercise import Draws, Exercise, Point
 from transformer_core.practice.runs import (
     LEFT,
     TOLERANCE,
@@ -123,6 +123,7 @@ def by_draws(exercise, stage):
         mistake
         for mistake, runs in run_catalogue(exercise.name)
         if "default_rng" in "".join(mistake.edits.values())
+        and not same(passes(runs, stage), stage.right)
         and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
     ]
     own, right = stage.own[0].outputs, stage.right[0].outputs
@@ -259,7 +260,8 @@ def by_itself(exercise, points, stage, name, probes):
         ]
     few = len(stage.wrong) <= FEW
     found = (
-        (few and by_substitution(name, generic, probes))
+        by_another_draw(name, generic)
+        or (few and by_substitution(name, generic, probes))
         or (few and by_exchange(name, pairs, others))
         or by_truth(name, generic, others)
         or by_ratio(exercise, name, generic)
@@ -532,6 +534,19 @@ def by_exchange(name, pairs, others):
         return (
             f'{name} is what {other} should be at the point "{same_there[0]}": are they made in '
             "the same way?"
+        )
+    return None
+
+
+def by_another_draw(name, generic):
+    """Find what differs from the right output by the random numbers alone."""
+    point, own, right = generic[0]
+    draws = [key for key, value in point.arguments.items() if isinstance(value, Draws)]
+    both = (own != 0) & (right != 0)
+    if draws and drops_otherwise(own, right) and close(own[both], right[both]):
+        return (
+            f"{name} is right where it is not 0, and other entries are dropped: {draws[0]} is "
+            "asked for other numbers, for another shape or dtype, or more than once."
         )
     return None
 
