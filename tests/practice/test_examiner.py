@@ -673,3 +673,15 @@ def test_of_many_wrong_outputs_none_is_explained_by_an_argument():
     text = op(None, "EncoderLayer", backward)
     assert "not like any mistake that I know" in text
     assert "what it should be if" not in text and "changed places" not in text
+
+
+def test_what_is_no_number_is_said_to_be_none():
+    def no_shift(x, keep=None):
+        if keep is not None:
+            x = np.where(keep, x, -1e9)
+        exponentials = np.exp(x)
+        return exponentials / exponentials.sum(axis=-1, keepdims=True), None
+
+    text = op(no_shift, "softmax")
+    assert "y is wrong only here: a row without keys; large scores" in text
+    assert "There, y is NaN" in text and "wrong places" not in text
