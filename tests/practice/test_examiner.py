@@ -642,3 +642,46 @@ def test_a_loop_without_an_end_is_waited_for_once(monkeypatch):
     found = runs.run_own(find_exercise("relu"), 3 * [point], ops.relu, None)
     assert len(calls) == 1
     assert [run.failure for run in found.forward] == 3 * [f"{ENDLESS} 5 s"]
+
+
+def test_another_draw_is_told_from_a_wrong_formula():
+    def forward(x, rate, rng):
+        keep = 1.0 if rng is None or not rate else rng.random(x.shape) >= rate
+        return x * keep / (1 - rate if rng else 1), None
+
+    report = examine("dropout", forward)
+    assert report.mistakes == ()
+    assert "y is right where it is not 0, and other entries are dropped" in str(report)
+
+
+def test_a_theorem_says_what_the_norm_is():
+    def clip(grads, max_norm):
+        norm = sum(np.linalg.norm(grad) for grad in grads.values())
+        factor = min(1, max_norm / norm) if norm else 1
+        return {name: factor * grad for name, grad in grads.items()}, norm
+
+    text = op(clip, "clip_by_global_norm")
+    assert "clipped, weight; clipped, bias; norm are wrong." in text
+    assert "the square of the norm is the sum of the squares of all entries" in text
+
+
+def test_of_many_wrong_outputs_none_is_explained_by_an_argument():
+    def backward(self, dy, cache):
+        dx, grads = EncoderLayer.backward(self, dy**3, cache)
+        return dx, grads
+
+    text = op(None, "EncoderLayer", backward)
+    assert "not like any mistake that I know" in text
+    assert "what it should be if" not in text and "changed places" not in text
+
+
+def test_what_is_no_number_is_said_to_be_none():
+    def no_shift(x, keep=None):
+        if keep is not None:
+            x = np.where(keep, x, -1e9)
+        exponentials = np.exp(x)
+        return exponentials / exponentials.sum(axis=-1, keepdims=True), None
+
+    text = op(no_shift, "softmax")
+    assert "y is wrong only here: a row without keys; large scores" in text
+    assert "There, y is NaN" in text and "wrong places" not in text

@@ -250,7 +250,7 @@ def judge(exercise, points, stages, forward, backward, own):
                 said = f"does not fit your forward pass: {said.partition(': ')[2]}"
             verdicts.append(f"{titles['backward']}: {said}")
             notes = []
-    if right or not (forward and stages[0].wrong):
+    if right or not (forward and backward and stages[0].wrong):
         notes += theorems(exercise, points[0], own, right)
     if forward and not any(run.failure for run in own.forward):
         notes += wider(exercise, points[0], forward, backward)

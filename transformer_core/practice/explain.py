@@ -4,13 +4,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from itertools import combinations, permutations
 from math import sqrt
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 import numpy as np
 
 from transformer_core.practice.catalogue import Mutant
-from transformer_core.practice.exercise import Exercise, Point
+from transformer_core.practice.exercise import Draws, Exercise, Point
 from transformer_core.practice.runs import (
     LEFT,
     TOLERANCE,
@@ -28,7 +28,7 @@ from transformer_core.practice.runs import (
 PAIRS_SECONDS = 0.6  # for how long pairs of mistakes are tried
 ONLY_HERE = "is wrong only here"
 FEW = 5  # outputs that are wrong: of more, one mistake is the cause of all, and far from most
-PROBES_SECONDS = 0.5  # for how long other arguments are tried
+PROBES_SECONDS = 0.5  # of the processor: for how long other arguments are tried
 
 
 MUSEUM = {  # what is shown in training there
@@ -123,6 +123,7 @@ def by_draws(exercise, stage):
         mistake
         for mistake, runs in run_catalogue(exercise.name)
         if "default_rng" in "".join(mistake.edits.values())
+        and not same(passes(runs, stage), stage.right)
         and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
     ]
     own, right = stage.own[0].outputs, stage.right[0].outputs
@@ -259,7 +260,9 @@ def by_itself(exercise, points, stage, name, probes):
         ]
     few = len(stage.wrong) <= FEW
     found = (
-        (few and by_substitution(name, generic, probes))
+        by_nan(name, generic)
+        or by_another_draw(name, generic)
+        or (few and by_substitution(name, generic, probes))
         or (few and by_exchange(name, pairs, others))
         or by_truth(name, generic, others)
         or by_ratio(exercise, name, generic)
@@ -280,7 +283,7 @@ class Probes:
 
     def __init__(self, exercise: Exercise, stage: Stage):
         self.exercise, self.stage = exercise, stage
-        self.stop = perf_counter() + PROBES_SECONDS
+        self.stop = process_time() + PROBES_SECONDS
         self.known: dict[str, list[tuple[str, Run]]] = {}
 
     def right(self, point: Point) -> Run:
@@ -294,7 +297,7 @@ class Probes:
             self.known[point.name] = [
                 (said, self.right(other))
                 for said, other in changed
-                if perf_counter() < self.stop
+                if process_time() < self.stop
             ]
         return self.known[point.name]
 
@@ -419,7 +422,7 @@ def by_multiple(name, generic, probes):
     table = list(constants([point.sizes for point, _, _ in generic]))
     for key in arrays:
         for label, values in table:
-            if perf_counter() > probes.stop:
+            if process_time() > probes.stop:
                 return None
             for (point, own, _), factor in zip(generic, values, strict=True):
                 scaled = point.arguments | {key: factor * point.arguments[key]}
@@ -443,7 +446,7 @@ def by_reach(name, generic, probes):
     if probes.stage.name == "backward" and np.ndim(point.cotangent):
         places["the cotangent"] = point.cotangent
     for key, array in places.items():
-        if perf_counter() > probes.stop or not own.ndim:
+        if process_time() > probes.stop or not own.ndim:
             return None
         at = tuple(size // 2 for size in array.shape)
         moved = array.copy()
@@ -507,11 +510,11 @@ def by_shape(name, point, own, right, others):
             return f"{text} It is what {other} should be: have they changed places?"
     if own.shape == right.shape[::-1] and close(own.T, right):
         return f"{text} Transposed, its numbers are right."
+    if right.size == own.size and close(own.reshape(right.shape), right):
+        return f"{text} Its numbers are right in another shape."
     for axis in range(own.ndim):
         if close(own.sum(axis=axis), right):
             return f"{text} Summed over axis {axis}, its numbers are right: that sum is missing."
-    if right.size == own.size and close(own.reshape(right.shape), right):
-        return f"{text} Its numbers are right in another shape."
     return text
 
 
@@ -532,6 +535,33 @@ def by_exchange(name, pairs, others):
         return (
             f'{name} is what {other} should be at the point "{same_there[0]}": are they made in '
             "the same way?"
+        )
+    return None
+
+
+def by_nan(name, generic):
+    """Find entries that are no numbers, or infinite, and should be numbers."""
+    _, own, right = generic[0]
+    for said, why, hit in (
+        ("NaN", "Is there a 0/0, or the root of a negative number?", np.isnan(own)),
+        ("infinite", "Is a number divided by 0, or too large for exp?", np.isinf(own)),
+    ):
+        hit = hit & np.isfinite(right)
+        if hit.any():
+            where = "" if hit.all() else f" in {int(hit.sum())} of {hit.size} entries"
+            return f"{name} is {said}{where}. {why}"
+    return None
+
+
+def by_another_draw(name, generic):
+    """Find what differs from the right output by the random numbers alone."""
+    point, own, right = generic[0]
+    draws = [key for key, value in point.arguments.items() if isinstance(value, Draws)]
+    both = (own != 0) & (right != 0)
+    if draws and drops_otherwise(own, right) and close(own[both], right[both]):
+        return (
+            f"{name} is right where it is not 0, and other entries are dropped: {draws[0]} is "
+            "asked for other numbers, for another shape or dtype, or more than once."
         )
     return None
 

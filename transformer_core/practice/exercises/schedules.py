@@ -114,6 +114,11 @@ def direction(point, outputs):
     return max(ratios) - min(ratios) if ratios else 0.0
 
 
+def square_of_the_norm(point, outputs):
+    total = sum((grad**2).sum() for grad in point.arguments["grads"].values())
+    return abs(float(outputs["norm"]) ** 2 - total) / (total or 1.0)
+
+
 EXERCISES = [
     Exercise(
         name="clip_by_global_norm",
@@ -134,7 +139,13 @@ EXERCISES = [
             "The square of the norm is the sum of all squares in all arrays.",
             "A gradient that is short enough stays as it is. What is the factor then?",
         ),
-        theorems=(Theorem("the gradient keeps its direction", direction),),
+        theorems=(
+            Theorem("the gradient keeps its direction", direction),
+            Theorem(
+                "the square of the norm is the sum of the squares of all entries",
+                square_of_the_norm,
+            ),
+        ),
     ),
     Exercise(
         name="warmup_stable_decay",
