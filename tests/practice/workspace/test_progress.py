@@ -77,7 +77,7 @@ BACKWARD, BROKEN = examined(None, alone), examined(None, None, problem="line 3: 
         (
             examined(lambda x, weight, bias: (1 / 0, None), backward(summed)),
             WRONG,
-            "wrong: linear: raises ZeroDivisionError: division by zero",
+            "wrong: linear: raises ZeroDivisionError: division by zero.",
         ),
     ],
 )
