@@ -97,9 +97,14 @@ def stop(thread):
 
 
 def empty(function: Callable) -> bool:
-    """Tell whether a function has no more in its body than a docstring, ``pass`` or ``...``."""
+    """Tell whether a function has no more in its body than a docstring, ``pass`` or ``...``.
+
+    True, too, for what is not written in Python, and for a module, which returns nothing.
+    """
     code = getattr(function, "__code__", None)
-    return code is not None and all(
+    if code is None or code.co_name == "<module>":
+        return True
+    return all(
         step.opname in ("RESUME", "NOP")
         or step.opname.startswith(("LOAD_CONST", "RETURN"))
         for step in dis.get_instructions(code)
