@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from transformer_core.practice.running import returns_nothing
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -278,7 +280,7 @@ class UpdateExercise(Exercise):
         optimizer = build(parameters)
 
         def own(*arguments):
-            if call(written, function, optimizer, *arguments) is not True:
+            if not call(returns_nothing, function, optimizer, *arguments):
                 raise Misfit(
                     "returns a value, expected None: it changes its arrays in place"
                 )
@@ -293,11 +295,6 @@ class UpdateExercise(Exercise):
         for average, arrays in optimizer.averages.items():
             outputs[average] = np.concatenate([a.ravel() for a in arrays.values()])
         return outputs, None
-
-
-def written(function, *arguments):
-    """Call what returns nothing, so that nothing is not taken for what is not written yet."""
-    return True if function(*arguments) is None else False
 
 
 class Misfit(Exception):

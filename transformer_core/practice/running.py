@@ -1,6 +1,7 @@
 """A reader's function is run with a time limit, and with words for what fails."""
 
 import ctypes
+import dis
 import linecache
 import threading
 import traceback
@@ -9,6 +10,8 @@ from contextvars import copy_context
 from typing import Any
 
 SECONDS = 5.0
+NOTHING = "returns None: is there a `return`?"
+RETURNS = {"LOAD_CONST", "RETURN_CONST"}  # the instructions that name what is returned
 
 
 class NotWritten(Exception):
@@ -41,9 +44,9 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     Raises
     ------
     NotWritten
-        If it raises ``NotImplementedError`` or returns None: an empty body, or ``...``.
+        If it raises ``NotImplementedError``, or has an empty body: ``pass``, or ``...``.
     Failed
-        If it raises anything else, or does not return in time.
+        If it raises anything else, returns None, or does not return in time.
     """
     result: dict[str, Any] = {}
     context = copy_context()  # with what NumPy is to do about an overflow
@@ -68,8 +71,31 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     if error is not None:
         raise Failed(describe(error)) from error
     if result["value"] is None:
-        raise NotWritten
+        raise NotWritten if is_empty(function) else Failed(NOTHING)
     return result["value"]
+
+
+def returns_nothing(function: Callable, *arguments: Any) -> bool:
+    """Call what is to return nothing, and tell whether it does."""
+    if is_empty(function):
+        raise NotImplementedError
+    return function(*arguments) is None
+
+
+def is_empty(function: Callable) -> bool:
+    """Tell whether a function has no code: a docstring, ``pass`` and ``...`` are none."""
+    return hasattr(function, "__code__") and steps(function) == steps(empty)
+
+
+def empty(): ...
+
+
+def steps(function):
+    return [
+        (each.opname, each.argval if each.opname in RETURNS else None)
+        for each in dis.get_instructions(function)
+        if each.opname != "NOP"
+    ]
 
 
 def stop(thread):
