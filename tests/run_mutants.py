@@ -39,7 +39,9 @@ def every_test_file():
         if path.parent.name not in ("browser", "parity")
     ]
     files = [path for path in files if path.as_posix() not in LEFT_OUT]
-    files.sort(key=lambda path: path.parent.name not in QUICK)
+    files.sort(
+        key=lambda path: (path.parent.name not in QUICK, "practice" in path.parts)
+    )
     return [str(path) for path in files]
 
 

@@ -211,3 +211,14 @@ def test_every_test_that_a_page_names_exists():
     named = set(re.findall(r"`(test_\w+)`", "\n".join(map(read, PAGES))))
     defined = "\n".join(map(read, ROOT.glob("tests/**/test_*.py")))
     assert sorted(name for name in named if f"def {name}(" not in defined) == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("book/_static/*.css")), ids=lambda path: path.name
+)
+def test_every_brace_of_a_style_sheet_has_its_partner(path):
+    depth = 0
+    for character in re.sub(r"/\*.*?\*/", "", read(path), flags=re.DOTALL):
+        depth += (character == "{") - (character == "}")
+        assert 0 <= depth <= 2
+    assert depth == 0

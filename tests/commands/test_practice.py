@@ -37,8 +37,25 @@ def linear_backward(dy, cache):
     dweight = x.reshape(-1, x.shape[-1]).T @ rows
     return dy @ weight.T, dweight, rows.sum(axis=0)
 """
+GELU_TANH = """\
+import math
+
+import numpy as np
+
+
+def gelu_tanh(x):
+    t = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+    return x * (1 + t) / 2, (x, t)
+
+
+def gelu_tanh_backward(dy, cache):
+    x, t = cache
+    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
+    return dy * ((1 + t) / 2 + x * (1 - t**2) * slope / 2)
+"""
 AVERAGED = LINEAR.replace("rows.sum(axis=0)", "rows.mean(axis=0)")
 NUMBER = len(list(every_exercise()))
+GROUPS = chapters().items()
 
 
 @pytest.fixture
@@ -92,7 +109,8 @@ def test_start_says_what_it_wrote_and_what_it_left(tmp_path, capsys):
     assert printed.startswith(
         f"wrote {folder / '150_layer_norm.py'}\nleft as they are: "
     )
-    assert "120_linear.py" in printed
+    assert "120_linear.py has no linear, Linear, three_linear: start a new" in printed
+    assert "130_softmax.py has no" not in printed
     assert (folder / "120_linear.py").read_text() == "mine"
 
 
@@ -100,9 +118,79 @@ def test_a_new_workspace_has_nothing_written(folder, practice):
     before = texts(folder)
     status, printed = practice("check")
     assert status == 0
-    assert printed.count("not written yet\n") == NUMBER
-    assert f"0 of {NUMBER} are yours. Next: " in printed
+    assert printed.splitlines() == [
+        *(f"{file_of(c)}: 0 of {len(group)}, not written yet" for c, group in GROUPS),
+        f"0 of {NUMBER} are yours. Next: linear.",
+    ]
     assert texts(folder) == before
+
+
+def test_of_a_chapter_that_is_begun_every_exercise_is_told(folder, practice):
+    write(folder, LINEAR)
+    status, printed = practice("check")
+    assert status == 0
+    assert "120_linear.py: 1 of 3\n" in printed
+    assert re.search("^  Linear +not written yet", printed, re.MULTILINE)
+    assert "130_softmax.py: 0 of 2, not written yet\n" in printed
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("linear", "linear_backward: right."),
+        ("linear_backward", "linear_backward: right."),
+        ("Linear.backward", "Linear: not written yet (the file has no Linear)"),
+    ],
+)
+def test_a_function_stands_for_its_exercise(folder, practice, name, said):
+    write(folder, LINEAR)
+    assert said in practice("check", name)[1]
+    hint = practice("hint", name)[1]
+    assert hint.startswith(
+        f"{name.partition('.')[0].removesuffix('_backward')}, hint 1"
+    )
+
+
+def test_a_name_that_is_nearly_right_is_answered(practice):
+    for command in ("check", "hint"):
+        status, printed = practice(command, "sofmax")
+        assert status == 1
+        assert "got 'sofmax': did you mean softmax" in printed
+        assert len(printed) < 150
+
+
+def test_a_forgotten_return_is_wrong(folder, practice):
+    write(folder, LINEAR.replace("return x @ weight", "y = x @ weight"))
+    status, printed = practice("check", "linear")
+    assert status == 1
+    assert "linear: returns None: is there a `return`?" in printed
+
+
+def test_a_function_under_another_name_is_told(folder, practice):
+    write(folder, LINEAR.replace("linear(", "linaer("))
+    status, printed = practice("check", "linear")
+    assert status == 1
+    assert "linear: wrong: there is no linear: did you mean it by linaer?" in printed
+    write(folder, LINEAR.replace("linear(", "mine("))
+    _, printed = practice("check", "linear")
+    assert "(the file has no linear)" in printed
+
+
+def test_a_class_in_another_chapters_file_is_told(folder, practice):
+    layer = "class EncoderLayer:\n    def forward(self, x):\n        return x, x\n"
+    write(folder, layer, "270_residual")
+    said = "EncoderLayer in 270_residual.py is not examined: it belongs in 310_train"
+    assert said in practice("check")[1]
+    assert said in practice("check", "EncoderLayer")[1]
+    assert said not in practice("check", "linear")[1]
+
+
+def test_the_command_for_a_hint_can_be_pasted(folder, practice):
+    write(folder, AVERAGED)
+    _, printed = practice("check", "linear")
+    command = re.search(r"python -m transformer_core (.*?)  ", printed)[1].split()
+    assert command == ["practice", "hint", str(folder), "linear"]
+    assert "FOLDER" not in printed
 
 
 def test_a_session(folder, practice):
@@ -137,15 +225,24 @@ def test_a_session(folder, practice):
     assert "linear-bias-averaged" in page and "Hints: 1 of 3." in page
 
 
-def test_the_next_one_is_the_first_that_is_not_right(folder, practice):
-    names = [each.name for group in chapters().values() for each in group]
+def test_the_next_one_is_of_the_chapter_that_was_written_last(folder, practice):
+    names = [each.name for _, group in GROUPS for each in group]
+    first = names.index("linear")
     write(folder, LINEAR)
-    assert f"Next: {names[0]}.\n" in practice("check")[1]
+    assert "Next: Linear.\n" in practice("check")[1]
     entries = remembered(folder)
-    for name in names[:3]:
+    for name in names[first : first + 3]:
         entries[name] = entries["linear"]
     (folder / "progress.json").write_text(json.dumps(entries))
-    assert f"Next: {names[3]}.\n" in practice("check", "linear")[1]
+    assert "Next: softmax.\n" in practice("check", "linear")[1]
+    for name in names[first:]:
+        entries[name] = entries["linear"]
+    (folder / "progress.json").write_text(json.dumps(entries))
+    assert f"Next: {names[0]}.\n" in practice("check", "linear")[1]
+    write(folder, "x = 1\n", "150_layer_norm")
+    del entries["LayerNorm"]
+    (folder / "progress.json").write_text(json.dumps(entries))
+    assert "Next: LayerNorm.\n" in practice("check", "linear")[1]
 
 
 def test_files_that_do_not_run_are_told_and_the_others_go_on(folder, practice):
@@ -179,8 +276,8 @@ def test_hints_are_given_one_at_a_time(folder, practice):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["check", "{}", "nobody"], "name: expected one of .*linear.*, got 'nobody'"),
-        (["hint", "{}", "nobody"], "name: expected one of .*linear.*, got 'nobody'"),
+        (["check", "{}", "nobody"], "name: expected .*, got 'nobody'"),
+        (["hint", "{}", "nobody"], "name: expected .*, got 'nobody'"),
         (["check", "{}/none"], "none: expected a folder that 'practice start' has .*"),
         (["hint", "{}/none", "linear"], "none: expected a folder that .*"),
         (["ledger", "{}/none"], "none: expected a folder that .*"),
@@ -194,7 +291,7 @@ def test_hints_are_given_one_at_a_time(folder, practice):
             ["train", "{}", "encoder", "--only", "rms_norm"],
             "rms_norm: expected what can be trained with: the package has no such part",
         ),
-        (["train", "{}", "encoder", "--only", "nobody"], "name: expected one of .*"),
+        (["train", "{}", "encoder", "--only", "nobody"], "name: expected .*"),
         (["start", "{}/120_linear.py"], r".*File exists: .*120_linear.py.*"),
     ],
 )
@@ -219,6 +316,27 @@ def test_a_broken_memory_is_one_line_and_is_kept(folder, practice, command):
         f"error: {folder / 'progress.json'}: linear: expected a JSON object\n",
     )
     assert texts(folder) == before
+
+
+@pytest.mark.parametrize("order", [["linear", "--watch"], ["--watch", "linear"]])
+def test_a_name_may_stand_before_and_after_an_option(
+    folder, practice, monkeypatch, order
+):
+    def interrupted(folder, before):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("transformer_core.commands.practice.changes", interrupted)
+    status, printed = practice("check", *order)
+    assert status == 0
+    assert printed.startswith("linear: not written yet\n")
+    assert printed.endswith(f"watching {folder}, Ctrl-C ends it\nstopped\n")
+
+
+@pytest.mark.parametrize("more", [["linear", "softmax"], ["--wacth"]])
+def test_too_many_arguments_are_refused(folder, practice, more):
+    with pytest.raises(SystemExit):
+        practice("check", *more)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -277,6 +395,8 @@ def test_a_training_with_one_part_of_ones_own(folder, practice, tmp_path, capsys
     assert printed.startswith("yours: linear\n")
     assert printed.endswith(f"saved in {out}/yours and {out}/package\n")
     assert "yours  the package's\n" in printed
+    differ = any(yours != package for yours, package in scores(printed).values())
+    assert ("The last digits may differ by rounding.\n" in printed) == differ
 
     assert (
         main(["train", "encoder", "--out", str(tmp_path / "run"), "--epochs", "3"]) == 0
@@ -309,22 +429,33 @@ def test_what_is_wrong_takes_no_part(folder, practice):
 
 def test_what_a_training_does_not_call_is_told(folder, practice):
     write(folder, LINEAR)
-    write(
-        folder,
-        "import math\n\nimport numpy as np\n\n\ndef gelu_tanh(x):\n"
-        "    t = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))\n"
-        "    return x * (1 + t) / 2, (x, t)\n\n\ndef gelu_tanh_backward(dy, cache):\n"
-        "    x, t = cache\n"
-        "    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)\n"
-        "    return dy * ((1 + t) / 2 + x * (1 - t**2) * slope / 2)\n",
-        "160_feed_forward",
-    )
+    write(folder, GELU_TANH, "160_feed_forward")
     _, printed = practice("train", "encoder", "--epochs", "1")
     assert "yours: linear, gelu_tanh\n" in printed
-    assert "not called by this training: gelu_tanh\n" in printed
+    idle = "not called through the package's ops and layers: gelu_tanh\n"
+    assert idle in printed
     _, printed = practice("train", "encoder", "--epochs", "1", "--only", "linear")
     assert "yours: linear\n" in printed
     assert "gelu_tanh" not in printed
+
+
+def test_a_training_that_calls_nothing_of_ones_own_is_not_run_twice(
+    folder, practice, tmp_path
+):
+    write(folder, GELU_TANH, "160_feed_forward")
+    out = tmp_path / "runs"
+    status, printed = practice("train", "encoder", "--epochs", "1", "--out", str(out))
+    assert status == 1
+    message = "error: expected what this training calls, got gelu_tanh alone\n"
+    assert printed == f"yours: gelu_tanh\n{message}"
+    assert not (out / "package").exists()
+
+
+def test_of_many_that_are_not_called_a_few_are_named(folder, practice):
+    write_everything(folder)
+    _, printed = practice("train", "encoder", "--epochs", "1")
+    _, _, idle = printed.partition("not called through the package's ops and layers: ")
+    assert re.fullmatch(r"(\w+, ){4}\w+ and \d+ more", " ".join(idle.split()))
 
 
 def test_double_precision_is_told(folder, practice):

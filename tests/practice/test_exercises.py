@@ -37,8 +37,13 @@ def test_they_come_in_the_order_of_the_book():
 
 
 def test_an_unknown_name_is_an_error():
-    with pytest.raises(ValueError, match="name: expected one of .*, got 'soft_max'"):
+    message = (
+        r"name: expected one of the exercises, .*, got 'soft_max': did you mean softmax"
+    )
+    with pytest.raises(ValueError, match=message):
         find_exercise("soft_max")
+    with pytest.raises(ValueError, match="got 'zzz'$"):
+        find_exercise("zzz")
 
 
 @every_one

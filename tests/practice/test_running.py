@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from transformer_core.practice.running import Failed, NotWritten, call
+from transformer_core.practice.running import (
+    Failed,
+    NotWritten,
+    call,
+    returns_nothing,
+)
 
 
 def endless():
@@ -23,14 +28,52 @@ def stub():
 def empty(): ...
 
 
+def documented():
+    """eq:linear"""
+
+
+def passing():
+    """eq:linear"""
+    pass
+
+
+class Layer:
+    def forward(self):
+        pass
+
+
+def without_return(x=2):
+    x * x
+
+
+def in_place(x):
+    x += 1
+
+
 def test_a_value_comes_back():
     assert call(np.add, 2, 3) == 5
 
 
-@pytest.mark.parametrize("function", [stub, empty])
+@pytest.mark.parametrize(
+    "function", [stub, empty, documented, passing, Layer().forward]
+)
 def test_what_is_not_written_is_no_error(function):
-    with pytest.raises(NotWritten):
+    for arguments in ([function], [returns_nothing, function]):
+        with pytest.raises(NotWritten):
+            call(*arguments)
+
+
+@pytest.mark.parametrize("function", [without_return, [].clear, lambda: print(end="")])
+def test_a_return_that_was_forgotten_is_named(function):
+    with pytest.raises(Failed, match="^returns None: is there a `return`?"):
         call(function)
+
+
+def test_what_changes_its_arguments_returns_nothing():
+    x = np.zeros(2)
+    assert call(returns_nothing, in_place, x) is True
+    assert (x == 1).all()
+    assert call(returns_nothing, np.add, 2, 3) is False
 
 
 def test_a_loop_without_an_end_is_ended():

@@ -1,21 +1,27 @@
 """``practice``: write it yourself, and have it examined."""
 
+from argparse import ArgumentParser
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from textwrap import fill
 
 from transformer_core.practice.cases import command as cases
 from transformer_core.practice.drills import command as drills
 from transformer_core.practice.exercises import find_exercise
-from transformer_core.practice.workspace.examined import RIGHT, WRONG, examine_own
+from transformer_core.practice.workspace.examined import OPEN, RIGHT, WRONG, examine_own
 from transformer_core.practice.workspace.folder import (
     README,
     changes,
     chapters,
     check_workspace,
     file_of,
+    lacking,
+    last_written,
     read,
     start,
     states,
+    strays,
 )
 from transformer_core.practice.workspace.ledger import FILE as LEDGER
 from transformer_core.practice.workspace.ledger import ledger
@@ -24,11 +30,26 @@ from transformer_core.practice.workspace.substitution import places
 from transformer_core.practice.workspace.training import PACKAGE, YOURS, train_both
 from transformer_core.training.run import write_atomically
 
+PRACTICE = "python -m transformer_core practice"
+MOST = 5  # names that a line lists
+
+
+class Parser(ArgumentParser):
+    """One that takes a NAME after an option, too: older versions of argparse do not."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        options, left = super().parse_known_args(args, namespace)
+        if getattr(options, "name", "") is None and left and left[0][:1] != "-":
+            options.name = left.pop(0)
+        return options, left
+
 
 def add_parser(commands, add_models):
     """Add every way to practise; ``add_models`` adds the models of ``train``."""
     parser = commands.add_parser("practice", help="write it yourself")
-    subcommands = parser.add_subparsers(dest="subcommand", required=True)
+    subcommands = parser.add_subparsers(
+        dest="subcommand", required=True, parser_class=Parser
+    )
     add(
         subcommands,
         "start",
@@ -109,6 +130,10 @@ def run_start(options):
         print(f"wrote {options.folder / name}")
     if left:
         print(f"left as they are: {', '.join(left)}")
+    for name, lacks in lacking(options.folder):
+        print(
+            f"{name} has no {', '.join(lacks)}: start a new folder to see its signature"
+        )
     print(f"first steps: {options.folder / README}")
 
 
@@ -117,10 +142,10 @@ def run_check(options):
     check_workspace(folder)
     groups = chapters()
     if name:
-        exercise = find_exercise(name)
+        exercise = find(name)
         groups = {exercise.chapter: [exercise]}
     before = states(folder)
-    wrong = check(folder, groups, name)
+    wrong = check(folder, groups, bool(name))
     if not options.watch:
         return int(wrong)
     print(f"watching {folder}, Ctrl-C ends it", flush=True)
@@ -131,34 +156,58 @@ def run_check(options):
             }
             if some:
                 print()
-                check(folder, some, name)
+                check(folder, some, bool(name))
     except KeyboardInterrupt:
         print("stopped")
     return 0
 
 
-def check(folder, groups, name=None):
-    """Examine chapters, print what is found and remember it; return whether anything is wrong."""
+def find(name):
+    """Return the exercise that a reader means: ``linear_backward`` is of ``linear``."""
+    return find_exercise(name.partition(".")[0].removesuffix("_backward"))
+
+
+def check(folder, groups, alone):
+    """Examine chapters, print what is found and remember it; return whether anything is wrong.
+
+    ``alone``: it is one exercise, and its whole report is printed.
+    """
     progress = Progress(folder)
     everything = []
     for chapter, exercises in groups.items():
         examined = examine_chapter(folder, chapter, exercises)
-        if not name:
+        if not alone:
             print("\n".join(lines(chapter, examined)), flush=True)
         for each in examined:
             progress.note(each)
         everything += examined
     wrong = [each for each in everything if each.state == WRONG]
-    told = everything if name else [each for each in wrong if each.report]
+    told = everything if alone else [each for each in wrong if each.report]
     if len(told) == 1:
         (each,) = told
-        if not name:
+        if not alone:
             print()
-        print(each.report or f"{each.name}: {each.line}", end="\n\n")
+        print(told_in_full(folder, each), end="\n\n")
+    names = {each.name for each in everything}
+    for name, there, home in strays(folder):
+        if name in names:
+            print(f"{name} in {there} is not examined: it belongs in {home}")
     if progress.save():
         print(f"remembered in {progress.path}")
-    print(what_comes_next(progress.right()), flush=True)
+    print(what_comes_next(folder, progress.right()), flush=True)
     return bool(wrong)
+
+
+def told_in_full(folder, each):
+    """Return the report on an exercise, with the command for a hint as it is to be typed."""
+    line = f"{each.name}: {each.line}"
+    if not each.report:
+        return line
+    next_ = each.report.next.replace(
+        "practice hint FOLDER", f"{PRACTICE} hint {quote(str(folder))}"
+    )
+    report = replace(each.report, next=next_)
+    return f"{line}\n\n{report}" if each.own.absent else str(report)
 
 
 def examine_chapter(folder, chapter, exercises):
@@ -169,9 +218,16 @@ def examine_chapter(folder, chapter, exercises):
 
 
 def lines(chapter, examined):
-    """Yield a line for the file, and one for each exercise, or for why it cannot be read."""
+    """Yield a line for the file, and one for each exercise, or for why it cannot be read.
+
+    Where nothing is written, the first line is all.
+    """
     yours = sum(each.state == RIGHT for each in examined)
-    yield f"{file_of(chapter)}: {yours} of {len(examined)}"
+    first = f"{file_of(chapter)}: {yours} of {len(examined)}"
+    if not any(each.own.written or each.own.problem for each in examined):
+        yield f"{first}, {OPEN}"
+        return
+    yield first
     problems = {each.own.problem for each in examined}
     if len(problems) == 1 and all(problems):
         yield f"  {problems.pop()}"
@@ -181,9 +237,12 @@ def lines(chapter, examined):
         yield f"  {each.name:{width}}  {each.line}"
 
 
-def what_comes_next(right):
-    """Count what is right, and name what is not, by the order of the book."""
-    names = [each.name for group in chapters().values() for each in group]
+def what_comes_next(folder, right):
+    """Count what is right, and name what is not, from the chapter on that was written last."""
+    groups = chapters()
+    order = list(groups)
+    at = order.index(last_written(folder))
+    names = [each.name for c in order[at:] + order[:at] for each in groups[c]]
     left = [name for name in names if name not in right]
     if not left:
         return f"All {len(names)} are yours."
@@ -191,7 +250,7 @@ def what_comes_next(right):
 
 
 def run_hint(options):
-    exercise = find_exercise(options.name)
+    exercise = find(options.name)
     check_workspace(options.folder)
     progress = Progress(options.folder)
     entry = progress.of(exercise.name)
@@ -223,7 +282,7 @@ def run_ledger(options):
     progress.save()
     write_atomically(folder / LEDGER, ledger(examined, progress).encode())
     print(f"wrote {folder / LEDGER}")
-    print(what_comes_next(progress.right()))
+    print(what_comes_next(folder, progress.right()))
 
 
 def run_train(options):
@@ -231,7 +290,7 @@ def run_train(options):
     check_workspace(folder)
     groups = chapters()
     if options.only:
-        exercises = [find_exercise(name) for name in dict.fromkeys(options.only)]
+        exercises = [find(name) for name in options.only]
         groups = {
             chapter: [each for each in group if each in exercises]
             for chapter, group in groups.items()
@@ -246,9 +305,13 @@ def run_train(options):
     print(fill(f"yours: {', '.join(names)}"), flush=True)
     scores = train_both(options.recipe, options.given(options), owns, options.out)
     print("\n".join(table(scores.yours, scores.package)))
+    if scores.yours != scores.package:
+        print("The last digits may differ by rounding.")
     idle = [name for name in names if name not in scores.used.called]
     if idle:
-        print(fill(f"not called by this training: {', '.join(idle)}"))
+        more = "" if len(idle) <= MOST else f" and {len(idle) - MOST} more"
+        shown = f"{', '.join(idle[:MOST])}{more}"
+        print(fill(f"not called through the package's ops and layers: {shown}"))
     if scores.used.float64:
         print(
             fill(

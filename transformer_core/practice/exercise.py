@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from transformer_core.practice.running import returns_nothing
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -280,7 +282,7 @@ class UpdateExercise(Exercise):
 
         def own(*arguments):
             steps = optimizer.steps
-            if call(written, function, optimizer, *arguments) is not True:
+            if not call(returns_nothing, function, optimizer, *arguments):
                 raise Misfit(
                     f"{self.method} must return nothing: it changes its arrays in place"
                 )
@@ -299,11 +301,6 @@ class UpdateExercise(Exercise):
         for average, arrays in optimizer.averages.items():
             outputs[average] = np.concatenate([a.ravel() for a in arrays.values()])
         return outputs, None
-
-
-def written(function, *arguments):
-    """Call what returns nothing, so that nothing is not taken for what is not written yet."""
-    return True if function(*arguments) is None else False
 
 
 class Misfit(Exception):

@@ -25,13 +25,13 @@ class Report:
     mistakes : tuple of str
         Names in the catalogue that explain it, best first; () if none does. Of a tie, all.
     explanations : tuple of str
-    errors : dict of str to dict of str to float
+    errors : dict
         For each output and each point the relative error.
     notes : tuple of str
         What else was seen: theorems, the witness, the dtype.
     next : str
         Where to read on, and how to get a hint.
-    pictures : dict of str to ndarray
+    pictures : dict
         For a wrong output its error at the first point where it is wrong, for each entry.
     """
 

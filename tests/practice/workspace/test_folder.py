@@ -13,9 +13,12 @@ from transformer_core.practice.workspace.folder import (
     chapters,
     check_workspace,
     file_of,
+    lacking,
+    last_written,
     read,
     start,
     states,
+    strays,
 )
 
 LINEAR = """\
@@ -48,7 +51,13 @@ def test_every_chapter_has_a_file_of_stubs(tmp_path):
         assert len(list(workspace.stubs_in(tree))) == sum(
             len(names_of(exercise)) for exercise in exercises
         )
-        assert "import numpy as np\n" in path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        assert "import numpy as np\n" in text
+        assert max(map(len, text.splitlines())) <= 88
+        words = " ".join(text.split())
+        for exercise in exercises:
+            for about in exercise.functions:
+                assert f"{about.equation} {about.shapes}" in words
         for each in read(path.parent, chapter):
             assert not each.written and not each.problem
 
@@ -94,6 +103,84 @@ def test_methods_are_found_in_their_class(tmp_path):
     forward, backward = own(tmp_path, "Linear").functions
     assert forward("self", 1) == (1, None)
     assert backward is None
+
+
+@pytest.mark.parametrize(
+    "text, name, problem, absent",
+    [
+        (
+            LINEAR.replace("linear(", "linaer("),
+            "linear",
+            "there is no linear: did you mean it by linaer?",
+            ("linear",),
+        ),
+        (
+            LINEAR.replace("linear_backward", "linear_bakward"),
+            "linear",
+            "there is no linear_backward: did you mean it by linear_bakward?",
+            ("linear_backward",),
+        ),
+        (
+            "class Linaer:\n    def forward(self, x):\n        return x, x\n",
+            "Linear",
+            "there is no Linear: did you mean it by Linaer?",
+            ("Linear",),
+        ),
+        (
+            "class Linear:\n    def foward(self, x):\n        return x, x\n",
+            "Linear",
+            "there is no Linear.forward: did you mean it by foward?",
+            ("Linear.forward",),
+        ),
+        ("def helper(x):\n    return x\n", "Linear", "", ("Linear",)),
+        (
+            LINEAR.replace("linear(", "mine("),
+            "linear",
+            "",
+            ("linear",),
+        ),
+        (LINEAR, "linear", "", ()),
+        (
+            LINEAR.replace("linear_", "one_linear_"),
+            "linear",
+            "",
+            ("linear_backward",),
+        ),
+    ],
+)
+def test_what_has_another_name_is_told(tmp_path, text, name, problem, absent):
+    write(tmp_path, text)
+    found = own(tmp_path, name)
+    assert (found.problem, found.absent) == (problem, absent)
+
+
+def test_what_came_later_is_told(tmp_path):
+    start(tmp_path)
+    assert list(lacking(tmp_path)) == []
+    write(tmp_path, LINEAR)
+    (tmp_path / "130_softmax.py").unlink()
+    write(tmp_path, "def (", "150_layer_norm")
+    assert list(lacking(tmp_path)) == [("120_linear.py", ["Linear", "three_linear"])]
+
+
+def test_what_stands_in_another_chapters_file_alone_is_told(tmp_path):
+    start(tmp_path)
+    layer = "class Linear:\n    def forward(self, x):\n        return x, x\n"
+    stub = "class FeedForward:\n    def forward(self, x):\n        ...\n"
+    write(tmp_path, f"{layer}\n\n{stub}", "270_residual")
+    assert list(strays(tmp_path)) == [("Linear", "270_residual.py", "120_linear.py")]
+    write(tmp_path, layer)
+    assert list(strays(tmp_path)) == []
+
+
+def test_the_chapter_that_was_written_last_is_known(tmp_path):
+    start(tmp_path)
+    assert last_written(tmp_path) == "120_linear"
+    write(tmp_path, "x = 1", "150_layer_norm")
+    os.utime(tmp_path / "150_layer_norm.py", ns=(1, 1))
+    assert last_written(tmp_path) == "150_layer_norm"
+    write(tmp_path, "x = 1", "130_softmax")
+    assert last_written(tmp_path) == "130_softmax"
 
 
 def test_without_a_file_nothing_is_written(tmp_path):

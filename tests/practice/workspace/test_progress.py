@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -84,6 +85,37 @@ BACKWARD, BROKEN = examined(None, alone), examined(None, None, problem="line 3: 
 def test_a_state_and_a_line(each, state, line):
     assert each.state == state
     assert each.line == line
+
+
+def test_what_the_file_has_not_is_told():
+    exercise = find_exercise("linear")
+    nothing = examine_own(Own(exercise, (None, None), absent=("linear_backward",)))
+    assert nothing.line == "not written yet (the file has no linear_backward)"
+    backward = examine_own(Own(exercise, (None, alone), absent=("linear",)))
+    line = "right, with the package's forward pass (the file has no linear)"
+    assert (backward.state, backward.line) == (RIGHT, line)
+
+
+def test_a_forgotten_return_is_wrong():
+    def forward(x, weight, bias):
+        x @ weight + bias
+
+    each = examined(forward, None)
+    assert each.state == WRONG
+    assert "returns None: is there a `return`?" in each.line
+
+
+def test_mistakes_that_come_to_the_same_are_all_remembered(tmp_path):
+    report = replace(
+        AVERAGED.report, mistakes=("linear-bias-averaged", "relu-in-place")
+    )
+    progress = Progress(tmp_path)
+    progress.note(AVERAGED._replace(report=report))
+    ((_, said),) = progress.of("linear")["mistakes"]
+    assert said == "linear-bias-averaged, relu-in-place"
+    page = ledger({"120_linear": [AVERAGED]}, progress)
+    assert "one of these, or several: " in page
+    assert "(linear-bias-averaged); " in page and "(relu-in-place)" in page
 
 
 def test_a_backward_pass_that_is_written_partly_is_told():

@@ -221,6 +221,27 @@ def test_double_precision_is_cast_back_and_told():
     assert {array.dtype for array in grads.values()} == {np.dtype(np.float32)}
 
 
+def test_double_precision_is_told_of_the_function_that_made_it():
+    def forward(self, x):
+        h, cache = ops.relu(x * np.ones(3))
+        return h * np.ones(3), cache
+
+    def relu(x):
+        return x * (x > 0), x
+
+    def relu_backward(dy, x):
+        return dy * (x > 0) + 0 * x
+
+    owns = own("FeedForward", forward, None), own("relu", relu, relu_backward)
+    with in_the_package(owns) as used:
+        layer = FeedForward(3, 4, np.random.default_rng(0))
+        y, cache = layer.forward(np.ones((2, 3), np.float32))
+        ops.relu_backward(y, cache)
+    assert used.called == {"FeedForward", "relu"}
+    assert used.float64 == {"FeedForward"}
+    assert y.dtype == np.float32
+
+
 def test_what_a_function_raises_names_it_and_its_line():
     def forward(self, x):
         return x / sqrt(-1), None

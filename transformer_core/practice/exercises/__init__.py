@@ -1,6 +1,7 @@
 """What a reader may write and have examined: one file a chapter."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib import import_module
 
 from transformer_core.practice.exercise import Exercise
@@ -55,5 +56,9 @@ def find_exercise(name: str) -> Exercise:
     """
     exercises = {exercise.name: exercise for exercise in every_exercise()}
     if name not in exercises:
-        raise ValueError(f"name: expected one of {', '.join(exercises)}, got {name!r}")
+        near = get_close_matches(name, exercises)
+        asked = f": did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(
+            f"name: expected one of the exercises, such as linear, got {name!r}{asked}"
+        )
     return exercises[name]

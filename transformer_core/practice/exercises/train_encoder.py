@@ -238,7 +238,8 @@ EXERCISES = [
         functions=(
             Function(
                 "self, x, keep=None, rng=None",
-                "x (B, T, D) -> y (B, T, D), cache; of self.attention and self.feed_forward",
+                "x (B, T, D) -> y (B, T, D), cache; of self.attention, called as "
+                "forward(x, keep, rng, rng=rng), and of self.feed_forward, as forward(x, rng=rng)",
                 "eq:encoder-layer",
             ),
             Function(
@@ -254,8 +255,8 @@ EXERCISES = [
             "pass, with its skip connection and its LayerNorm.",
             "The backward pass calls the parts in the opposite order. What one gives for its "
             "input is the cotangent of the other's output.",
-            "The forward pass of attention takes keep and the generator, as "
-            "forward(x, keep, rng, rng=rng). join({'attention': ...}) makes dotted names.",
+            "join({'attention': ..., 'feed_forward': ...}) of foundation/names.py makes the "
+            "dotted names. dx is what attention gives, which comes last.",
         ),
     ),
     LayerExercise(

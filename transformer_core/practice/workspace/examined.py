@@ -54,12 +54,16 @@ class Examined(NamedTuple):
     def line(self) -> str:
         """The state, and what is to be said of it."""
         if self.state == WRONG:
-            return f"{WRONG}: {self.said}"
-        if self.state == OPEN:
-            return self.said or OPEN
-        if not all(self.own.functions):
-            return f"{RIGHT}, with the package's forward pass"
-        return RIGHT
+            line = f"{WRONG}: {self.said}"
+        elif self.state == OPEN:
+            line = self.said or OPEN
+        elif all(self.own.functions):
+            line = RIGHT
+        else:
+            line = f"{RIGHT}, with the package's forward pass"
+        if self.own.problem or not self.own.absent:
+            return line
+        return f"{line} (the file has no {', '.join(self.own.absent)})"
 
 
 def examine_own(own: Own) -> Examined:

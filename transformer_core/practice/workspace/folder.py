@@ -4,7 +4,10 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Iterator
+from difflib import SequenceMatcher
+from functools import cache
 from pathlib import Path
+from textwrap import fill
 from time import sleep
 from types import FunctionType, ModuleType
 from typing import NamedTuple
@@ -16,9 +19,17 @@ from transformer_core.practice.exercise import (
     written_in,
 )
 from transformer_core.practice.exercises import every_exercise
-from transformer_core.practice.running import Failed, NotWritten, call
+from transformer_core.practice.running import (
+    Failed,
+    NotWritten,
+    call,
+    returns_nothing,
+)
 
 README = "README.txt"
+FIRST = "120_linear"  # with which the first steps begin
+COLUMNS = 88
+ALIKE = 0.8  # of names: from there on, one is meant to be the other
 SECONDS_BETWEEN_LOOKS = 0.3
 SECONDS_TO_RUN = 5.0  # a file, of which the functions are not called yet
 FIRST_STEPS = """\
@@ -64,13 +75,14 @@ is in progress.json; ledger.html is written anew each time.
 class Own(NamedTuple):
     """What a reader has of an exercise.
 
-    A function is None where there is none, or only a stub. A problem says why nothing can be
-    examined.
+    A function is None where there is none, or only a stub; ``absent`` are those of which the file
+    has not even the name. A problem says why nothing can be examined.
     """
 
     exercise: Exercise
     functions: tuple[Callable | None, ...]
     problem: str = ""
+    absent: tuple[str, ...] = ()
 
     @property
     def written(self) -> bool:
@@ -116,7 +128,88 @@ def text_of(chapter: str, exercises: list[Exercise]) -> str:
     """Return the file of a chapter as the reader gets it."""
     header = f'"""What you can write of the chapter {chapter}: book/{chapter}.md."""'
     parts = [f"{header}\n\nimport numpy as np", *map(stub, exercises)]
-    return "\n\n\n".join(parts) + "\n"
+    lines = "\n\n\n".join(parts).splitlines()
+    return "\n".join(map(wrapped, lines)) + "\n"
+
+
+def wrapped(line):
+    """Break a line of prose that is too long, and keep its indent."""
+    if len(line) <= COLUMNS:
+        return line
+    text = line.lstrip()
+    indent = " " * (len(line) - len(text))
+    return fill(
+        text,
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def lacking(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the files of chapters that have not all of its exercises, and which they lack."""
+    for chapter, exercises in chapters().items():
+        tree = parsed(folder / file_of(chapter))
+        if tree:
+            there = {getattr(node, "name", "") for node in tree.body}
+            names = [each.name for each in exercises]
+            lacks = [name for name in names if name not in there]
+            if lacks:
+                yield file_of(chapter), lacks
+
+
+def strays(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield what is written in the file of another chapter alone: its name, where, and its own."""
+    groups = chapters()
+    homes = {each.name: chapter for chapter in groups for each in groups[chapter]}
+    found = {chapter: with_code(folder / file_of(chapter)) for chapter in groups}
+    for chapter, names in found.items():
+        for name in sorted(names & homes.keys()):
+            home = homes[name]
+            if home != chapter and name not in found[home]:
+                yield name, file_of(chapter), file_of(home)
+
+
+def with_code(path):
+    """Return the names of the functions and classes of a file that are more than stubs."""
+    tree = parsed(path)
+    if not tree:
+        return set()
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not is_stub(node)
+        or isinstance(node, ast.ClassDef)
+        and any(isinstance(m, ast.FunctionDef) and not is_stub(m) for m in node.body)
+    }
+
+
+def parsed(path):
+    """Return the syntax tree of a file; None if it cannot be read."""
+    try:
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def last_written(folder: Path) -> str:
+    """Return the chapter whose file was saved last, of those that are no more as they were."""
+    paths = {
+        chapter: folder / file_of(chapter)
+        for chapter, exercises in chapters().items()
+        if differs(folder / file_of(chapter), text_of(chapter, exercises))
+    }
+    return max(paths, key=lambda chapter: state_of(paths[chapter]), default=FIRST)
+
+
+def differs(path, text):
+    try:
+        return path.read_bytes() != text.encode()
+    except OSError:
+        return False
 
 
 def read(folder: Path, chapter: str) -> list[Own]:
@@ -132,27 +225,65 @@ def read(folder: Path, chapter: str) -> list[Own]:
     except Failed as error:
         problem = f"{path.name} does not run: {error}"
         return [missing(exercise, problem) for exercise in exercises]
-    return [own_of(exercise, stubs, vars(module)) for exercise in exercises]
+    return [own_of(exercise, stubs, module) for exercise in exercises]
 
 
-def missing(exercise, problem=""):
-    return Own(exercise, (None,) * len(exercise.functions), problem)
+def missing(exercise, problem="", absent=()):
+    return Own(exercise, (None,) * len(exercise.functions), problem, absent)
 
 
-def own_of(exercise, stubs, namespace):
+def own_of(exercise, stubs, module):
     """Find the functions of an exercise in a module, without those that are stubs."""
-    name, at = exercise.name, ""
+    name, at, namespace = exercise.name, "", vars(module)
     if names_of(exercise)[0] != name:  # methods of a class
-        if not isinstance(namespace.get(name, type), type):
+        if name not in namespace:
+            return missing(exercise, meant(name, module, type), (name,))
+        if not isinstance(namespace[name], type):
             return missing(exercise, f"{name}: expected a class")
-        at = f"{name}."
+        at, module = f"{name}.", namespace[name]
     found = written_in(exercise, namespace)
-    functions = []
+    functions, absent = [], []
     for title, function in zip(names_of(exercise), found, strict=True):
-        if function is not None and not callable(function):
+        if function is None:
+            absent.append(f"{at}{title}")
+            problem = meant(title, module, FunctionType, at)
+            if problem:
+                return missing(exercise, problem, tuple(absent))
+        elif not callable(function):
             return missing(exercise, f"{at}{title}: expected a function")
         functions.append(None if f"{at}{title}" in stubs else function)
-    return Own(exercise, tuple(functions))
+    return Own(exercise, tuple(functions), absent=tuple(absent))
+
+
+def meant(name, owner, kind, at=""):
+    """Say which name of the reader's stands for one that is not there; nothing if none does.
+
+    ``owner`` is the module, or the class, in which it is looked for.
+    """
+    module = getattr(owner, "__module__", owner.__name__)
+    near = [
+        each
+        for each, value in vars(owner).items()
+        if isinstance(value, kind)
+        and value.__module__ == module
+        and each not in titles()
+        and likeness(each, name) >= ALIKE
+    ]
+    return f"there is no {at}{name}: did you mean it by {near[0]}?" if near else ""
+
+
+def likeness(one, other):
+    """Return how alike two names are, from 0 to 1, without the ending of backward passes."""
+    end = "_backward"
+    if one.endswith(end) and other.endswith(end):
+        one, other = one.removesuffix(end), other.removesuffix(end)
+    return SequenceMatcher(None, one, other).ratio()
+
+
+@cache
+def titles():
+    """Return the names of all functions, classes and methods that are asked for."""
+    return {name for each in every_exercise() for name in (each.name, *names_of(each))}
 
 
 def load(path: Path) -> tuple[set[str], ModuleType]:
@@ -176,8 +307,9 @@ def load(path: Path) -> tuple[set[str], ModuleType]:
     vars(module).update(__file__=str(path), __builtins__=builtins)
     sys.modules[module.__name__] = module
     try:
-        call(FunctionType(code, vars(module)), seconds=SECONDS_TO_RUN)
-    except NotWritten:  # a module returns nothing
+        body = FunctionType(code, vars(module))
+        call(returns_nothing, body, seconds=SECONDS_TO_RUN)
+    except NotWritten:  # an empty file
         pass
     except Failed as error:
         raise Failed(", ".join(map(str.strip, str(error).splitlines()))) from None

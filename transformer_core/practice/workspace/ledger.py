@@ -8,7 +8,7 @@ from transformer_core.practice.catalogue import MUTANTS
 from transformer_core.practice.exercise import names_of
 from transformer_core.practice.report import html_table
 from transformer_core.practice.workspace.examined import OPEN, RIGHT, Examined
-from transformer_core.practice.workspace.progress import Progress
+from transformer_core.practice.workspace.progress import AND, Progress
 
 FILE = "ledger.html"
 STYLE = """
@@ -97,9 +97,13 @@ def section(examined, entry):
 
 
 def told(said):
-    """Say a mistake of the catalogue in a sentence, and anything else as it was said."""
-    known = MUTANTS.get(said)
-    return escape(f"{known.mistake} ({said})" if known else said)
+    """Say mistakes of the catalogue in a sentence each, and anything else as it was said."""
+    known = [MUTANTS[name] for name in said.split(AND) if name in MUTANTS]
+    if not known:
+        return escape(said)
+    several = "one of these, or several: " if len(known) > 1 else ""
+    sentences = "; ".join(f"{each.mistake} ({each.name})" for each in known)
+    return escape(several + sentences)
 
 
 def tally(group):

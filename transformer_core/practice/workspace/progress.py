@@ -9,10 +9,11 @@ from transformer_core.practice.workspace.examined import RIGHT, Examined
 from transformer_core.training.run import read_json, to_json, write_atomically
 
 FILE = "progress.json"
+AND = ", "  # between mistakes that explain one answer
 NEW: dict[str, Any] = {
     "state": "",  # at the last examination
     "right": "",  # the day on which it was right first
-    "mistakes": [],  # on the way: [day, name in the catalogue or what was said]
+    "mistakes": [],  # on the way: [day, names in the catalogue or what was said]
     "hints": 0,  # how many were given
     "errors": {},  # of the last right answer: output -> point -> relative error
 }
@@ -85,7 +86,7 @@ class Progress:
             entry["right"] = entry["right"] or today
             entry["errors"] = report.errors
         elif report and report.written and not report.right:
-            said = report.mistakes[0] if report.mistakes else examined.said
+            said = AND.join(report.mistakes) or examined.said
             if said not in [said for _, said in entry["mistakes"][-1:]]:
                 entry["mistakes"].append([today, said])
 

@@ -23,7 +23,8 @@ class OwnError(ValueError):
 class Used(NamedTuple):
     """What is seen of the reader's functions while the package runs with them.
 
-    ``called`` are the names of those that were called, ``float64`` of those that returned it.
+    ``called`` are the names of those that were called, ``float64`` of those that made it of
+    ``float32``.
     """
 
     called: set[str]
@@ -103,25 +104,36 @@ def watched(name, function, seen, with_cache):
             return tuple(map(single, value))
         if type(value) is dict:
             return {key: single(array) for key, array in value.items()}
-        if isinstance(value, np.ndarray) and value.dtype == np.float64:
-            seen.float64.add(name)
-            return value.astype(np.float32)
-        return value
+        return value.astype(np.float32) if is_double(value) else value
 
     def run(*arguments, **options):
         seen.called.add(name)
+        given = any_double((arguments, options))
         try:
             value = function(*arguments, **options)
-            if with_cache:
-                y, cache = value
-                return single(y), cache
-            return single(value)
+            y, cache = value if with_cache else (value, None)
+            if not given and any_double(y):
+                seen.float64.add(name)
+            return (single(y), cache) if with_cache else single(y)
         except OwnError:
             raise
         except Exception as error:
             raise OwnError(f"{name} {describe(from_the_reader(error))}") from error
 
     return run
+
+
+def is_double(value):
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
+def any_double(value):
+    """Tell whether there is an array in double precision in what is given or returned."""
+    if isinstance(value, (tuple, list)):
+        return any(map(any_double, value))
+    if isinstance(value, dict):
+        return any(map(any_double, value.values()))
+    return is_double(value)
 
 
 def from_the_reader(error):

@@ -40,12 +40,15 @@ def train_both(
     ------
     ValueError
         If the folder is in use; as :func:`train_on_disk`; if a function of the reader's raises
-        something.
+        something, or none of them was called.
     """
     with folder_for(out) as folder:
         with in_the_package(owns) as used:
             training = train_on_disk(recipe, str(folder / YOURS), given)
             yours = dict(training.measures())
+        if not used.called:
+            names = ", ".join(own.exercise.name for own in owns)
+            raise ValueError(f"expected what this training calls, got {names} alone")
         training = train_on_disk(recipe, str(folder / PACKAGE), given)
         return Comparison(yours, dict(training.measures()), used)
 
