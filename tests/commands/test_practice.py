@@ -163,7 +163,7 @@ def test_a_forgotten_return_is_wrong(folder, practice):
     write(folder, LINEAR.replace("return x @ weight", "y = x @ weight"))
     status, printed = practice("check", "linear")
     assert status == 1
-    assert "linear: returns nothing: is its return forgotten?" in printed
+    assert "linear: returns None: is there a `return`?" in printed
 
 
 def test_a_function_under_another_name_is_told(folder, practice):

@@ -566,7 +566,7 @@ def test_a_forgotten_return_is_not_a_stub():
 
     report = examine("linear", forward)
     assert report.written and not report.right
-    assert "returns nothing: is its return forgotten?" in report.verdict
+    assert "returns None: is there a `return`?" in report.verdict
 
 
 @pytest.mark.parametrize(

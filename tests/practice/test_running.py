@@ -65,7 +65,7 @@ def test_what_is_not_written_is_no_error(function):
 
 @pytest.mark.parametrize("function", [without_return, [].clear, lambda: print(end="")])
 def test_a_return_that_was_forgotten_is_named(function):
-    with pytest.raises(Failed, match="^returns nothing: is its return forgotten"):
+    with pytest.raises(Failed, match="^returns None: is there a `return`"):
         call(function)
 
 

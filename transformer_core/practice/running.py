@@ -19,6 +19,8 @@ REMEDIES = {  # of what NumPy and Python say: what to try
     "output array is read-only": "It is changed in place: make a new array.",
 }
 PACKAGE = re.compile(r"transformer_core.practice.(running|runs|exercise|examiner)\.py$")
+NOTHING = "returns None: is there a `return`?"
+RETURNS = {"LOAD_CONST", "RETURN_CONST"}  # the instructions that name what is returned
 
 
 class NotWritten(Exception):
@@ -51,9 +53,9 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     Raises
     ------
     NotWritten
-        If it raises ``NotImplementedError`` or has an empty body, such as ``...``.
+        If it raises ``NotImplementedError``, or has an empty body: ``pass``, or ``...``.
     Failed
-        If it raises anything else, returns nothing, or does not return in time.
+        If it raises anything else, returns None, or does not return in time.
     """
     result: dict[str, Any] = {}
     context = copy_context()  # with what NumPy is to do about an overflow
@@ -76,17 +78,31 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     if error is not None:
         raise Failed(describe(error)) from error
     if result["value"] is None:
-        if empty(function):
-            raise NotWritten
-        raise Failed("returns nothing: is its return forgotten?")
+        raise NotWritten if is_empty(function) else Failed(NOTHING)
     return result["value"]
 
 
 def returns_nothing(function: Callable, *arguments: Any) -> bool:
     """Call what is to return nothing, and tell whether it does."""
-    if empty(function):
+    if is_empty(function):
         raise NotImplementedError
     return function(*arguments) is None
+
+
+def is_empty(function: Callable) -> bool:
+    """Tell whether a function has no code: a docstring, ``pass`` and ``...`` are none."""
+    return hasattr(function, "__code__") and steps(function) == steps(empty)
+
+
+def empty(): ...
+
+
+def steps(function):
+    return [
+        (each.opname, each.argval if each.opname in RETURNS else None)
+        for each in dis.get_instructions(function)
+        if each.opname != "NOP"
+    ]
 
 
 def stop(thread):
@@ -94,21 +110,6 @@ def stop(thread):
     identity = ctypes.c_ulong(thread.ident)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(TimeIsUp))
     thread.join(1.0)
-
-
-def empty(function: Callable) -> bool:
-    """Tell whether a function has no more in its body than a docstring, ``pass`` or ``...``.
-
-    True, too, for what is not written in Python, and for a module, which returns nothing.
-    """
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_name == "<module>":
-        return True
-    return all(
-        step.opname in ("RESUME", "NOP")
-        or step.opname.startswith(("LOAD_CONST", "RETURN"))
-        for step in dis.get_instructions(code)
-    )
 
 
 def describe(error: BaseException) -> str:

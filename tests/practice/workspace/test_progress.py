@@ -102,7 +102,7 @@ def test_a_forgotten_return_is_wrong():
 
     each = examined(forward, None)
     assert each.state == WRONG
-    assert "returns nothing: is its return forgotten?" in each.line
+    assert "returns None: is there a `return`?" in each.line
 
 
 def test_mistakes_that_come_to_the_same_are_all_remembered(tmp_path):
