@@ -276,3 +276,13 @@ def test_a_folder_without_chapters_is_named(tmp_path):
         check_workspace(tmp_path)
     write(tmp_path, "")
     check_workspace(tmp_path)
+
+
+def test_of_two_functions_of_one_name_the_last_counts(tmp_path):
+    start(tmp_path)
+    stubs = (tmp_path / file_of("120_linear")).read_text(encoding="utf-8")
+    write(tmp_path, stubs + LINEAR)
+    forward, backward = own(tmp_path).functions
+    assert forward is not None and backward is None
+    write(tmp_path, LINEAR + stubs)
+    assert own(tmp_path).functions == (None, None)

@@ -36,7 +36,10 @@ def output_points():
         Point(
             "generic, other sizes",
             {
-                "parameters": {"output.weight": normal(8, 3, 2), "gamma": normal(9, 3)},
+                "parameters": {
+                    "layer_1.attention.branch.output.weight": normal(8, 3, 2),
+                    "layer_1.attention.norm.gamma": normal(9, 3),
+                },
                 "branches": 3,
             },
         ),

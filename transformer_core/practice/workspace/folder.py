@@ -316,15 +316,20 @@ def load(path: Path) -> tuple[set[str], ModuleType]:
     return set(stubs_in(tree)), module
 
 
-def stubs_in(tree: ast.Module) -> Iterator[str]:
-    """Yield the names of functions and methods that have no code: ``FeedForward.backward``."""
+def stubs_in(tree: ast.Module) -> list[str]:
+    """Name the functions and methods that have no code: ``FeedForward.backward``.
+
+    Of two that have one name the last counts, as in Python.
+    """
+    found: dict[str, bool] = {}
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and is_stub(node):
-            yield node.name
+        if isinstance(node, ast.FunctionDef):
+            found[node.name] = is_stub(node)
         elif isinstance(node, ast.ClassDef):
             for method in node.body:
-                if isinstance(method, ast.FunctionDef) and is_stub(method):
-                    yield f"{node.name}.{method.name}"
+                if isinstance(method, ast.FunctionDef):
+                    found[f"{node.name}.{method.name}"] = is_stub(method)
+    return [name for name, empty in found.items() if empty]
 
 
 def is_stub(function):
