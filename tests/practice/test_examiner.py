@@ -1,6 +1,7 @@
 """What the examiner says: of known mistakes, of unknown ones, and of what is no answer at all."""
 
 import re
+from time import process_time
 
 import numpy as np
 import pytest
@@ -685,3 +686,18 @@ def test_what_is_no_number_is_said_to_be_none():
     text = op(no_shift, "softmax")
     assert "y is wrong only here: a row without keys; large scores" in text
     assert "There, y is NaN" in text and "wrong places" not in text
+
+
+def test_a_guess_under_which_the_right_function_never_ends_is_given_up():
+    def one_too_many(x, coefficients):
+        a, b, c = coefficients
+        steps = 1
+        while x < 0.5:
+            x = a * x + b * x**3 + c * x**5
+            steps += 1
+        return steps
+
+    start = process_time()
+    assert not examine("steps_to_half", one_too_many).right
+    assert not examine("steps_to_half", lambda x, coefficients: 7).right
+    assert process_time() - start < 60  # and not for ever

@@ -8,7 +8,7 @@ import pytest
 from texts import ROOT, read
 
 from transformer_core import layers, ops, optim
-from transformer_core.practice import examine
+from transformer_core.practice import examine, examiner
 from transformer_core.practice.exercise import (
     LayerExercise,
     UpdateExercise,
@@ -82,7 +82,8 @@ def slips(code):
 
 
 @every_solution
-def test_no_slip_in_the_solution_passes(exercise, code):
+def test_no_slip_in_the_solution_passes(exercise, code, monkeypatch):
+    monkeypatch.setattr(examiner, "explain", lambda *_: ())  # is it seen? that is all
     passed = []
     for slip, wrong in slips(code):
         try:

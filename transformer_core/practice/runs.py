@@ -88,11 +88,11 @@ def run_right(name: str) -> Runs:
 
 
 def run_point(exercise: Exercise, point: Point, stage: str) -> Run:
-    """Run the package's own pass, "forward" or "backward", at any point."""
-    run, cache = run_forward(exercise, exercise.forward, point, direct)
+    """Run the package's own pass, "forward" or "backward", at any point, if it soon ends there."""
+    run, cache = run_forward(exercise, exercise.forward, point, briefly)
     if stage == "forward" or run.failure:
         return run
-    return run_backward(exercise, exercise.backward, point, cache, direct)
+    return run_backward(exercise, exercise.backward, point, cache, briefly)
 
 
 def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> Runs:
@@ -195,6 +195,10 @@ EXPECTED = (
 
 def direct(function, *arguments):
     return function(*arguments)
+
+
+def briefly(function, *arguments):
+    return call(function, *arguments, seconds=0.3)
 
 
 class Watched:
