@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from studies import ROOT, stored, timed
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
-from stamps import RECORDED, changes, everything_anew, executed_now, stamp
+from stamps import RECORDED, changes, executed_now, stamp
 
 NAMES = sorted(path.stem for path in (ROOT / "studies").glob("[!_]*.py"))
 
@@ -33,7 +33,7 @@ def study(name, workers):
     now = stamp(ROOT, ROOT / "studies" / f"{name}.py")
     kept = stored(name)
     why = changes(kept["executed"], now)
-    if why or everything_anew():
+    if why:
         kept = {"executed": executed_now(now), "minutes": 0.0, "runs": []}
     wanted = list(import_module(f"studies.{name}").runs())
     found = {key(run["settings"]): run for run in kept["runs"]}

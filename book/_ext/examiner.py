@@ -19,7 +19,6 @@ from sphinx.util.docutils import SphinxDirective
 from stamps import (
     RECORDED,
     changes,
-    everything_anew,
     executed_now,
     kept,
     sentence,
@@ -61,8 +60,6 @@ def read_store(root):
 
 def reason(root, stored):
     """Say why what is stored cannot be taken; empty, if it can."""
-    if everything_anew():
-        return "EXECUTE=all"
     return changes(stored and stored["executed"], stamp_of(root))
 
 

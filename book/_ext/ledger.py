@@ -23,7 +23,6 @@ from sphinx.util.docutils import SphinxDirective
 from stamps import (
     RECORDED,
     changes,
-    everything_anew,
     executed_now,
     kept,
     sentence,
@@ -89,8 +88,6 @@ def read_store(root):
 
 def reason(root, group, stored):
     """Say why the stored errors of a group cannot be taken; empty, if they can."""
-    if everything_anew():
-        return "EXECUTE=all"
     return changes(stored and stored["executed"], stamp_of(root, group))
 
 

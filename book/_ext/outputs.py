@@ -18,7 +18,6 @@ from sphinx.util import logging
 from stamps import (
     RECORDED,
     changes,
-    everything_anew,
     executed_now,
     fingerprint,
     kept,
@@ -113,8 +112,6 @@ def reason(root, path):
     str
         Empty, if they can.
     """
-    if everything_anew():
-        return "EXECUTE=all"
     notebook = json.loads(path.read_text(encoding="utf-8"))
     executed = notebook["metadata"].get("executed")
     changed = changes(executed, stamp(root, path))

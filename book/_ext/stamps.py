@@ -99,7 +99,7 @@ def executed_now(stamp):
 
 
 def changes(executed, stamp):
-    """Say what has changed since results were stored.
+    """Say why stored results cannot be taken: what has changed since, or ``EXECUTE=all``.
 
     Parameters
     ----------
@@ -111,8 +111,10 @@ def changes(executed, stamp):
     Returns
     -------
     str
-        Empty, if nothing has.
+        Empty, if they can.
     """
+    if everything_anew():
+        return "EXECUTE=all"
     if executed is None:
         return "it was never executed"
     before, now = (
