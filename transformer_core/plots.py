@@ -1,9 +1,11 @@
 """The figures that more than one notebook draws, and the colours they share.
 
-The terms of the LayerNorm gradient, and right and wrong, have the same colours in every figure.
-The other colours only tell the curves of one figure apart.
+Query, key, value and cotangent, the terms of the LayerNorm gradient, and right and wrong have the
+same colours in every figure. The other colours only tell the curves of one figure apart. The book
+draws each of them in a shade that fits its light or its dark page.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
@@ -23,12 +25,21 @@ BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
     "#56B4E9",
     "#6E6E6E",
 )
+QUERY, KEY, VALUE, COTANGENT = BLUE, ORANGE, GREEN, PURPLE
 SCALE_TERM, MEAN_TERM, VARIANCE_TERM = BLUE, ORANGE, GREEN  # of the LayerNorm gradient
 RIGHT, WRONG = BLUE, RED  # what is computed as derived, and what with a mistake
+ON_LIGHT, ON_DARK = (
+    "#1a1a1a",
+    "#fafafa",
+)  # text on a coloured cell, whatever the page is
 
 
 def use_style() -> None:
-    """Set type sizes and line widths for the book's figures."""
+    """Set type sizes and line widths for the book's figures, which notebooks draw as SVG."""
+    if "IPython" in sys.modules and sys.modules["IPython"].get_ipython():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("svg", metadata={"Date": None})
     plt.rcParams.update(
         {
             "figure.figsize": (7, 3.6),
@@ -44,6 +55,9 @@ def use_style() -> None:
             "grid.alpha": 0.25,
             "legend.frameon": False,
             "lines.linewidth": 1.8,
+            "svg.hashsalt": "transformer_core",  # the same figure, the same text
+            "image.interpolation": "none",
+            "image.composite_image": False,
         }
     )
 
@@ -118,7 +132,7 @@ def matrix(
     ax.set_yticks(range(len(rows)), rows)
     ax.grid(False)
     for (i, j), value in np.ndenumerate(values):
-        colour = "white" if abs(value) > 0.6 * limit else "black"
+        colour = ON_DARK if abs(value) > 0.6 * limit else ON_LIGHT
         ax.text(
             j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=9
         )

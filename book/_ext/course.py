@@ -10,9 +10,6 @@ from runpy import run_path
 
 from docutils import nodes
 from ledger import listing_id
-from myst_nb.ext.glue.crossref import ReplacePendingGlueReferences
-from myst_nb.ext.glue.utils import create_pending_glue_ref
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 
@@ -99,30 +96,6 @@ class Mistake(SphinxDirective):
         return [container]
 
 
-class NotebookFigure(SphinxDirective):
-    """Show a figure that a cell of a notebook glues and displays, with the alt text of the cell.
-
-    ``{notebook-figure} ../notebooks/320_museum.ipynb curves``
-    """
-
-    required_arguments = 2
-
-    def run(self):
-        notebook, key = self.arguments
-        cells = cells_of(self.env, notebook)
-        alt = [
-            cell["metadata"]["mystnb"]["image"]["alt"]
-            for cell in cells
-            if f'glue("{key}", fig)' in "".join(cell["source"])
-        ]
-        if len(alt) != 1:
-            raise self.error(f"{notebook} has {len(alt)} figures {key}, not one")
-        figure = create_pending_glue_ref(
-            self.state.document, self.get_source_info()[0], self.lineno, notebook, key
-        )
-        return [nodes.container("", figure, alt=alt[0])]
-
-
 class NotebookCell(SphinxDirective):
     """Show the code of a notebook's cell: ``{notebook-cell} ../notebooks/x.ipynb id``."""
 
@@ -130,37 +103,19 @@ class NotebookCell(SphinxDirective):
 
     def run(self):
         notebook, name = self.arguments
-        cells = cells_of(self.env, notebook)
+        _, path = self.env.relfn2path(notebook)
+        self.env.note_dependency(path)
+        cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell.get("id") == name]
         if not code:
             raise self.error(f"{notebook} has no cell {name}")
         return [nodes.literal_block(code[0], code[0], language="python")]
 
 
-def cells_of(env, notebook):
-    """The cells of a notebook, which the page depends on from now on."""
-    _, path = env.relfn2path(notebook)
-    env.note_dependency(path)
-    return json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
-
-
-class FigureAlt(SphinxPostTransform):
-    """Give the figures of ``NotebookFigure`` their alt texts, when they are there."""
-
-    default_priority = ReplacePendingGlueReferences.default_priority + 1
-
-    def run(self):
-        for container in self.document.findall(nodes.container):
-            for image in container.findall(nodes.image) if "alt" in container else ():
-                image["alt"] = container["alt"]
-
-
 def setup(app):
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
-    app.add_directive("notebook-figure", NotebookFigure)
     app.add_directive("notebook-cell", NotebookCell)
-    app.add_post_transform(FigureAlt)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
     return {"parallel_read_safe": True}

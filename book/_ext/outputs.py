@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import nbformat
+from figures import alternative_text
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from sphinx.errors import ExtensionError
@@ -84,6 +85,11 @@ def with_outputs(root, path):
         notebook["metadata"]["executed"] = made["metadata"]["executed"]
         for cell, new in zip(code_cells(notebook), code_cells(made), strict=True):
             cell["outputs"] = new["outputs"]
+    for cell in code_cells(notebook):
+        if "mystnb" in cell["metadata"]:
+            cell["metadata"]["mystnb"]["image"]["alt"] = alternative_text(
+                cell, notebook
+            )
     executed = notebook["metadata"].pop("executed")
     line = sentence("Outputs", executed, stored=not why)
     notebook["cells"].append(

@@ -1,0 +1,78 @@
+"""Figures that the reader moves: the directive ``{explorable} layer_norm``.
+
+Its body is the caption. The script is ``_static/explorables/layer_norm.js``, loaded on its page
+only, after ``core.js`` and ``explore.js``. What the script draws first is stored as the still form,
+``_static/stills/layer_norm.html``, which stands there without scripts.
+``python book/_ext/explorables.py`` stores the stills anew.
+"""
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+STATIC = Path(__file__).parents[1] / "_static"
+
+
+class Explorable(SphinxDirective):
+    """``{explorable} layer_norm``, with the caption as its body."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self):
+        (name,) = self.arguments
+        script = STATIC / "explorables" / f"{name}.js"
+        if not script.exists():
+            raise self.error(f"{script} is not there")
+        still = STATIC / "stills" / f"{name}.html"
+        self.env.note_dependency(str(still))
+        drawn = still.read_text(encoding="utf-8") if still.exists() else ""
+        self.env.metadata[self.env.docname].setdefault("explorables", []).append(name)
+        figure = nodes.container(classes=["explorable"], ids=[f"explorable-{name}"])
+        stage = f'<div class="stage">{drawn}</div>'
+        figure += nodes.raw("", stage, format="html")
+        caption = nodes.container(classes=["caption"])
+        self.state.nested_parse(self.content, self.content_offset, caption)
+        figure += caption
+        return [figure]
+
+
+def link_the_scripts(app, page, template, context, doctree):
+    """Link the scripts of a page's explorables, on that page."""
+    names = app.env.metadata.get(page, {}).get("explorables", [])
+    if names:
+        for script in ("core.js", "explore.js"):
+            app.add_js_file(script, loading_method="defer")
+    for name in names:
+        app.add_js_file(f"explorables/{name}.js", loading_method="defer")
+
+
+def store_stills(html):
+    """Store what each script draws first, from the built book."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        tab = browser.new_page(reduced_motion="reduce")
+        for page in sorted(html.glob("book/*.html")):
+            if 'class="explorable' not in page.read_text(encoding="utf-8"):
+                continue
+            tab.goto(page.as_uri())
+            for figure in tab.locator(".explorable").all():
+                name = figure.get_attribute("id").removeprefix("explorable-")
+                drawn = figure.locator(".stage").inner_html()
+                (STATIC / "stills" / f"{name}.html").write_text(drawn + "\n")
+
+
+def setup(app):
+    app.add_directive("explorable", Explorable)
+    app.connect("html-page-context", link_the_scripts)
+    return {"parallel_read_safe": True}
+
+
+if __name__ == "__main__":
+    store_stills(Path(sys.argv[1] if len(sys.argv) > 1 else "_build/html"))

@@ -1,0 +1,155 @@
+"""The figures of the notebooks on the page: vectors in its colours, with alternative texts.
+
+An alternative text may hold fields, ``{error:.0e}``: values that cells of its notebook glue.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util.docutils import SphinxDirective
+
+# What a figure's colours become on the page: properties of figures.css, which knows both modes.
+COLOURS = {
+    "#0072b2": "var(--blue)",
+    "#e69f00": "var(--orange)",
+    "#009e73": "var(--green)",
+    "#d55e00": "var(--red)",
+    "#cc79a7": "var(--purple)",
+    "#56b4e9": "var(--sky)",
+    "#6e6e6e": "var(--soft)",
+    "#b0b0b0": "var(--line)",
+    "#cccccc": "var(--line)",
+    "#000000": "var(--ink)",
+    "#ffffff": "var(--paper)",
+}
+PAINT = re.compile(r"\b(fill|stroke|color): (#[0-9a-f]{6})\b")
+
+
+def alternative_text(cell, notebook):
+    """The alternative text of a cell's figure, its fields filled with what the notebook glues."""
+    text = cell["metadata"]["mystnb"]["image"]["alt"]
+    return text.format_map(glued_values(notebook)) if "{" in text else text
+
+
+def glued_values(notebook):
+    """The texts and numbers that a notebook's cells glue, by their keys."""
+    values = {}
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            key = output.get("metadata", {}).get("scrapbook", {}).get("name")
+            for kind, written in output.get("data", {}).items():
+                if key and kind.endswith("text/plain"):
+                    values[key] = literal("".join(written))
+    return values
+
+
+def literal(written):
+    """The number or text that a ``repr`` writes; the ``repr`` itself where it is another thing."""
+    try:
+        return ast.literal_eval(re.sub(r"^np\.\w+\((.*)\)$", r"\1", written))
+    except (ValueError, SyntaxError):
+        return written
+
+
+def on_the_page(drawing, alt, prefix):
+    """A figure of Matplotlib as SVG that stands in the page and takes on its colours.
+
+    Parameters
+    ----------
+    drawing : str
+        The SVG file's text.
+    alt : str
+        Its alternative text.
+    prefix : str
+        What tells its names from those of the page's other figures.
+    """
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r'\bid="', f'id="{prefix}-', drawing)
+    drawing = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{prefix}-", drawing)
+    drawing = PAINT.sub(
+        lambda paint: f"{paint[1]}: {COLOURS.get(paint[2], paint[2])}", drawing
+    )
+    width = re.search(r'width="([\d.]+)pt"', drawing)[1]
+    label = f'role="img" aria-label="{attribute(alt)}"'
+    head = f'<svg class="plot" {label} style="max-width: {width}pt" '
+    return re.sub(
+        r'<svg (.*?) width="[\d.]+pt" height="[\d.]+pt"|<svg width="[\d.]+pt" height="[\d.]+pt"',
+        lambda found: head + (found[1] or ""),
+        drawing,
+        count=1,
+    )
+
+
+def attribute(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+class NotebookFigure(SphinxDirective):
+    """Show a figure that a cell of a notebook glues and displays, with the alt text of the cell.
+
+    ``{notebook-figure} ../notebooks/320_museum.ipynb curves``
+    """
+
+    required_arguments = 2
+
+    def run(self):
+        path, key = self.arguments
+        notebook, _ = self.env.relfn2path(path)
+        self.env.note_dependency(notebook)
+        figure = nodes.container(classes=["notebook-figure"])
+        figure["figure"] = notebook.removesuffix(".ipynb"), key
+        return [figure]
+
+
+def drawn_as(notebook, key):
+    """The SVG text and the alternative text of the figure that a notebook glues under a key."""
+    found = [
+        (output["data"]["image/svg+xml"], cell["metadata"]["mystnb"]["image"]["alt"])
+        for cell in notebook["cells"]
+        if f'glue("{key}", fig)' in "".join(cell["source"])
+        for output in cell["outputs"]
+        if "image/svg+xml" in output.get("data", {})
+    ]
+    if len(found) != 1:
+        raise ExtensionError(f"a notebook has {len(found)} figures {key}, not one")
+    drawing, alt = found[0]
+    return "".join(drawing), alt
+
+
+class FiguresOnThePage(SphinxPostTransform):
+    """Put the SVG figures that cells have drawn into the page itself, with their alt texts."""
+
+    default_priority = 5
+    formats = ("html",)
+
+    def run(self):
+        for figure in self.document.findall(nodes.container):
+            if "figure" in figure:
+                docname, key = figure["figure"]
+                try:
+                    svg = on_the_page(*drawn_as(self.app.notebooks[docname], key), key)
+                except ExtensionError:  # TEMPORARY, until every notebook draws SVG
+                    continue
+                figure += nodes.raw("", svg, format="html")
+        drawn = [
+            image
+            for image in self.document.findall(nodes.image)
+            if "jupyter_execute" in image["uri"] and image["uri"].endswith(".svg")
+        ]
+        for number, image in enumerate(drawn):
+            path = Path(self.app.srcdir, image["uri"].lstrip("/"))
+            svg = on_the_page(
+                path.read_text(encoding="utf-8"), image.get("alt", ""), f"f{number}"
+            )
+            image.replace_self(nodes.raw("", svg, format="html"))
+
+
+def setup(app):
+    app.add_directive("notebook-figure", NotebookFigure)
+    app.add_post_transform(FiguresOnThePage)
+    return {"parallel_read_safe": True}
