@@ -305,7 +305,7 @@ explore("museum", ({ stage, controls, say }) => {
   const ALARM = { fresh: 1e-4, random: 1e-6, theorem: 1e-4 };
   let mistake = "layer-norm-scale-term-alone", seed = 0, timer = null;
 
-  const WIDTH = 640, HEIGHT = 260, LEFT = 44, BOTTOM = 228;
+  const WIDTH = stage.clientWidth < 500 ? 340 : 640, HEIGHT = 260, LEFT = 34, BOTTOM = 228;
   const drawing = canvas(stage, WIDTH, HEIGHT, "Loss of the right and of the wrong encoder against the step");
   const X = (step) => LEFT + ((WIDTH - LEFT - 12) * step) / STEPS;
   const Y = (loss) => BOTTOM - (BOTTOM - 14) * Math.min(1, Math.max(0, (Math.log10(loss) + 1.2) / 1.7));
@@ -317,7 +317,7 @@ explore("museum", ({ stage, controls, say }) => {
   draw(drawing, "text", { x: WIDTH - 14, y: Y(1) - 6, "text-anchor": "end" }, "answering 0 everywhere");
   for (const step of [0, 100, 200, 300]) {
     const label = step === STEPS ? "step 300" : String(step);
-    draw(drawing, "text", { x: X(step), y: BOTTOM + 20, "text-anchor": "middle" }, label);
+    draw(drawing, "text", { x: X(step), y: BOTTOM + 20, "text-anchor": step === STEPS ? "end" : "middle" }, label);
   }
   const curves = {}, names = {};
   ["right", "wrong"].forEach((which, n) => {
