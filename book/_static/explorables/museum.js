@@ -363,8 +363,16 @@ explore("museum", ({ stage, controls, say }) => {
     return { losses, step };
   };
 
-  const examine = () => {
+  const forget = () => {
     clearTimeout(timer);
+    for (const hear of Object.values(judges)) hear(NaN, "not asked yet", null);
+    plot("right", []);
+    plot("wrong", []);
+    names.right.textContent = names.wrong.textContent = "";
+  };
+
+  const examine = () => {
+    forget();
     const ops = museum.planted(mistake), alarms = [];
     const hear = (name, found, text, alarm, who) => {
       judges[name](found, text, alarm);
@@ -379,12 +387,10 @@ explore("museum", ({ stage, controls, say }) => {
       .filter(([, off]) => off > ALARM.theorem).map(([text]) => text);
     hear("theorem", broken.length, broken.length ? `broken: ${broken.join("; ")}` : "all hold",
       broken.length > 0, "a theorem");
-    judges.eye(NaN, "not trained yet", null);
-    plot("right", []);
-    plot("wrong", []);
-    names.right.textContent = names.wrong.textContent = "";
     return alarms;
   };
+
+  const tell = (alarms) => (alarms.length ? `Alarm from ${alarms.join(", ")}.` : "No judge raises an alarm.");
 
   const train = () => {
     const alarms = examine(), right = encoder(museum.RIGHT), wrong = encoder(museum.planted(mistake));
@@ -406,8 +412,7 @@ explore("museum", ({ stage, controls, say }) => {
       const [good, bad] = [right, wrong].map(({ losses }) => smooth(losses).pop());
       judges.eye(bad, `${number(bad, 3)} (${number(good, 3)})`, !(bad < EYE));
       if (!(bad < EYE)) alarms.unshift("the eye");
-      say(`${title}: the loss ends at ${number(bad, 3)}, the right twin’s at ${number(good, 3)}. `
-        + (alarms.length ? `Alarm from ${alarms.join(", ")}.` : "No judge raises an alarm."));
+      say(`${title}: the loss ends at ${number(bad, 3)}, the right twin’s at ${number(good, 3)}. ${tell(alarms)}`);
     };
     timer = setTimeout(go, 0);
   };
@@ -415,11 +420,12 @@ explore("museum", ({ stage, controls, say }) => {
   const options = Object.fromEntries(Object.entries(museum.MISTAKES).map(([key, [title]]) => [key, title]));
   choice(controls, { name: "mistake", label: "Plant", value: mistake, options }, (name) => {
     mistake = name;
-    examine();
-    say("Which judge will hear it? Guess, then press Train.");
+    forget();
+    say("Which judge will hear it? Guess before you ask.");
   });
+  button(controls, "Ask the judges", () => say(tell(examine())));
   button(controls, "Train", train);
   button(controls, "Another start", () => { seed += 1; train(); });
-  examine();
-  say("Press Train: both encoders start from the same numbers and read the same sentences.");
+  forget();
+  say("Both encoders start from the same numbers and read the same sentences.");
 });
