@@ -12,6 +12,7 @@ MATHJAX = [
     "input/tex/extensions/color.js",
     "input/tex/extensions/configmacros.js",
     "input/tex/extensions/html.js",
+    "input/tex/extensions/newcommand.js",
     "output/chtml.js",
     "output/chtml/fonts/tex.js",
     "output/chtml/fonts/woff-v2",
