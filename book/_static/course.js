@@ -6,3 +6,150 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
 
 // In a folder, pages may not fetch each other: search lists titles there, without excerpts.
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
+// A displayed formula that is too wide for its place is set again: its reasons go under their
+// lines and what stands side by side goes below each other; then it breaks at relations, then at
+// sums. What is still too wide scrolls.
+(() => {
+  // The parts of a formula between marks that stand outside of all braces and environments.
+  function split(tex, marks) {
+    const parts = [""];
+    const found = [];
+    let depth = 0;
+    for (const [token] of tex.matchAll(/\\[A-Za-z]+|\\.|[^\\]/gs)) {
+      if (token === "\\begin" || token === "\\left" || /[{([]/.test(token) && token.length === 1) depth++;
+      if (token === "\\end" || token === "\\right" || /[})\]]/.test(token) && token.length === 1) depth--;
+      if (depth === 0 && marks.test(token)) {
+        parts.push("");
+        found.push(token);
+      } else parts[parts.length - 1] += token;
+    }
+    return [parts, found];
+  }
+
+  const inside = (tex, name) =>
+    tex.trim().match(new RegExp(`^\\\\begin\\{${name}\\}([\\s\\S]*)\\\\end\\{${name}\\}\\s*([.,;:]?)$`));
+
+  // Its rows, each as what it says and the reason for it.
+  function rowsOf(tex) {
+    const outer = inside(tex, "split");
+    if (outer) return rowsOf(outer[1]);
+    const aligned = inside(tex, "aligned") || inside(tex, "gathered");
+    return split(aligned ? aligned[1] + aligned[2] : tex, /^\\\\$/)[0]
+      .filter((row) => row.trim())
+      .map((row) => {
+        const cells = split(row.replace(/^\s*\[[^\]]*\]/, ""), /^&$/)[0].map((cell) => cell.trim());
+        const reason = cells.length > 3 && !cells[2] ? cells.slice(3).join(" ") : "";
+        return { cells: reason ? cells.slice(0, 2) : cells, reason };
+      });
+  }
+
+  const under = (reason) => (reason ? [`\\qquad {\\small ${reason}}`] : []);
+  const column = (lines) =>
+    `\\begin{array}{l}${lines.filter((line) => line.trim()).join("\\\\[0.3em]")}\\end{array}`;
+
+  function apart(tex) {
+    return split(tex, /^\\q?quad$/)[0];
+  }
+
+  function stacked(tex) {
+    return column(
+      rowsOf(tex).flatMap(({ cells, reason }) => [...apart(cells.join(" ")), ...under(reason)]),
+    );
+  }
+
+  const RELATION = /^(=|<|>|:|\\(approx|le|ge|leq|geq|ne|equiv|propto|to|mapsto|sim|iff|implies))$/;
+
+  function broken(tex, marks) {
+    const lines = [];
+    for (const { cells, reason } of rowsOf(tex)) {
+      for (const one of apart(cells.join(" "))) {
+        const [parts, found] = split(one, marks);
+        lines.push(parts[0]);
+        parts.slice(1).forEach((part, i) => lines.push(`\\quad ${found[i]} ${part}`));
+      }
+      lines.push(...under(reason));
+    }
+    return column(lines);
+  }
+
+  const ways = [
+    stacked,
+    (tex) => broken(tex, RELATION),
+    (tex) => broken(tex, new RegExp(`${RELATION.source}|^[+-]$|^\\\\(odot|cdot|times)$`)),
+  ];
+
+  const boxOf = (item) => item.start.node.closest?.("div.math") ?? item.typesetRoot.closest("div.math");
+  const tooWide = (item) => {
+    const box = boxOf(item);
+    return box.clientWidth > 0 && item.typesetRoot.querySelector("mjx-math").offsetWidth > box.clientWidth + 1;
+  };
+
+  function typeset(item, tex) {
+    item.math = tex;
+    item.reset();
+    item.rerender();
+  }
+
+  let fitted = 0;
+
+  function fit() {
+    const document_ = MathJax.startup.document;
+    const width = document.querySelector("article")?.clientWidth;
+    if (!width || width === fitted) return;
+    const formulas = [...document_.math].filter((item) => item.display && item.typesetRoot?.isConnected);
+    for (const item of formulas)
+      if (item.source && width > fitted) {
+        typeset(item, item.source);
+        delete item.source;
+      }
+    fitted = width;
+    for (const way of ways)
+      for (const item of formulas.filter(tooWide)) {
+        item.source ??= item.math;
+        typeset(item, way(item.source));
+      }
+    scrollers();
+  }
+
+  // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
+  function scrollers() {
+    const boxes = document.querySelectorAll(
+      "article :is(div.math, span.math, pre, .pst-scrollable-table-container, .cell_output .output)",
+    );
+    for (const box of boxes) {
+      const scrolls = box.scrollWidth > box.clientWidth + 4 && box.clientWidth > 0
+        && getComputedStyle(box).overflowX !== "visible";
+      box.classList.toggle("scrolls", scrolls);
+      if (!scrolls) {
+        box.removeAttribute("tabindex");
+        continue;
+      }
+      box.tabIndex = 0;
+      const seen = () => {
+        box.classList.toggle("more-before", box.scrollLeft > 2);
+        box.classList.toggle("more-after", box.scrollLeft < box.scrollWidth - box.clientWidth - 2);
+      };
+      box.onscroll = seen;
+      seen();
+    }
+  }
+
+  const whenWide = () => (window.MathJax?.startup?.document ? fit() : undefined, scrollers());
+  if (window.MathJax)
+    MathJax.startup = {
+      pageReady: () => MathJax.startup.defaultPageReady().then(() => {
+        fit();
+        scrollers();
+      }),
+    };
+  addEventListener("load", () => {
+    scrollers();
+    let waiting;
+    addEventListener("resize", () => {
+      cancelAnimationFrame(waiting);
+      waiting = requestAnimationFrame(whenWide);
+    });
+    document.addEventListener("toggle", whenWide, true);
+  });
+})();
