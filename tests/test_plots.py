@@ -82,6 +82,11 @@ def test_matrix_writes_every_number_over_symmetric_colours(ax, limit, expected):
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
 
 
+def test_matrix_writes_as_many_decimals_as_it_is_told(ax):
+    plots.matrix(ax, np.array([[2.0, -0.125]]), ["a"], ["x", "y"], decimals=0)
+    assert [text.get_text() for text in ax.texts] == ["2", "-0"]
+
+
 def test_a_matrix_of_zeros_can_be_drawn(ax):
     plots.matrix(ax, np.zeros((1, 2)), ["a"], ["x", "y"])
     assert [text.get_text() for text in ax.texts] == ["0.00", "0.00"]

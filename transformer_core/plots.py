@@ -114,6 +114,7 @@ def matrix(
     rows: Sequence[str],
     columns: Sequence[str],
     limit: float | None = None,
+    decimals: int = 2,
 ) -> None:
     """Draw a matrix as a signed heat map with its numbers written in.
 
@@ -125,6 +126,8 @@ def matrix(
         Their labels.
     limit : float, optional
         The magnitude of the strongest colour. Default: the largest in ``values``.
+    decimals : int
+        Of the numbers written in.
     """
     limit = np.abs(values).max() if limit is None else limit
     ax.imshow(values, cmap="RdBu_r", vmin=-limit, vmax=limit)
@@ -133,9 +136,8 @@ def matrix(
     ax.grid(False)
     for (i, j), value in np.ndenumerate(values):
         colour = ON_DARK if abs(value) > 0.6 * limit else ON_LIGHT
-        ax.text(
-            j, i, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=9
-        )
+        number = f"{value:.{decimals}f}"
+        ax.text(j, i, number, ha="center", va="center", color=colour, fontsize=9)
 
 
 def training_curve(
