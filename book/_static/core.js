@@ -77,25 +77,51 @@ const core = (() => {
 
   // Matrix products of rows that lie one after another: out += a b, a bᵀ and aᵀ b, from an offset on.
 
+  // Four terms, or four sums, at a time: half of the time goes into reading and writing.
+
   const product = (a, b, out, rows, inner, columns, atA = 0, atB = 0, atOut = 0) => {
     for (let i = 0; i < rows; i += 1) {
       const row = atOut + i * columns;
-      for (let k = 0; k < inner; k += 1) {
+      let k = 0;
+      for (; k + 4 <= inner; k += 4) {
+        const at = atA + i * inner + k, s0 = a[at], s1 = a[at + 1], s2 = a[at + 2], s3 = a[at + 3];
+        const b0 = atB + k * columns, b1 = b0 + columns, b2 = b1 + columns, b3 = b2 + columns;
+        for (let j = 0; j < columns; j += 1)
+          out[row + j] += s0 * b[b0 + j] + s1 * b[b1 + j] + s2 * b[b2 + j] + s3 * b[b3 + j];
+      }
+      for (; k < inner; k += 1) {
         const scale = a[atA + i * inner + k], other = atB + k * columns;
-        if (scale === 0) continue;
         for (let j = 0; j < columns; j += 1) out[row + j] += scale * b[other + j];
       }
     }
   };
 
   const productTransposed = (a, b, out, rows, inner, columns, atA = 0, atB = 0, atOut = 0) => {
-    for (let i = 0; i < rows; i += 1)
-      for (let j = 0; j < columns; j += 1) {
-        const row = atA + i * inner, other = atB + j * inner;
+    for (let i = 0; i < rows; i += 1) {
+      const row = atA + i * inner, at = atOut + i * columns;
+      let j = 0;
+      for (; j + 4 <= columns; j += 4) {
+        const b0 = atB + j * inner, b1 = b0 + inner, b2 = b1 + inner, b3 = b2 + inner;
+        let s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (let k = 0; k < inner; k += 1) {
+          const v = a[row + k];
+          s0 += v * b[b0 + k];
+          s1 += v * b[b1 + k];
+          s2 += v * b[b2 + k];
+          s3 += v * b[b3 + k];
+        }
+        out[at + j] += s0;
+        out[at + j + 1] += s1;
+        out[at + j + 2] += s2;
+        out[at + j + 3] += s3;
+      }
+      for (; j < columns; j += 1) {
+        const other = atB + j * inner;
         let sum = 0;
         for (let k = 0; k < inner; k += 1) sum += a[row + k] * b[other + k];
-        out[atOut + i * columns + j] += sum;
+        out[at + j] += sum;
       }
+    }
   };
 
   const transposedProduct = (a, b, out, rows, inner, columns, atA = 0, atB = 0, atOut = 0) => {
@@ -125,10 +151,17 @@ const core = (() => {
   const linearBackward = (dy, { x, weight, biased }) => {
     const [inner, columns] = weight.shape, rows = x.data.length / inner;
     same("dy", dy, [...x.shape.slice(0, -1), columns]);
-    const dx = like(x, x.shape), dweight = like(weight, weight.shape);
+    const dx = like(x, x.shape);
     productTransposed(dy.data, weight.data, dx.data, rows, columns, inner);
-    transposedProduct(x.data, dy.data, dweight.data, inner, rows, columns);
-    return { dx, dweight, dbias: biased ? sumOfRows(dy) : null };
+    return {
+      dx,
+      get dweight() { // computed where it is asked for: a model that does not learn has no need of it
+        const dweight = like(weight, weight.shape);
+        transposedProduct(x.data, dy.data, dweight.data, inner, rows, columns);
+        return dweight;
+      },
+      dbias: biased ? sumOfRows(dy) : null,
+    };
   };
 
   const sumOfRows = (x) => {
@@ -424,10 +457,17 @@ const core = (() => {
 
   const tiedReadoutBackward = (dlogits, { h, table }) => {
     const [V, D] = table.shape, rows = h.data.length / D;
-    const dh = like(h, h.shape), dtable = like(table, table.shape);
+    const dh = like(h, h.shape);
     product(dlogits.data, table.data, dh.data, rows, V, D);
-    transposedProduct(dlogits.data, h.data, dtable.data, V, rows, D);
-    return { dh, dtable, dbias: sumOfRows(dlogits) };
+    return {
+      dh,
+      get dtable() {
+        const dtable = like(table, table.shape);
+        transposedProduct(dlogits.data, h.data, dtable.data, V, rows, D);
+        return dtable;
+      },
+      dbias: sumOfRows(dlogits),
+    };
   };
 
   const sinusoidalPositions = (length, width) =>

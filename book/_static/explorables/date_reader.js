@@ -1,0 +1,113 @@
+// The reader of dates in the page: it writes a date character by character, and each row of the map
+// shows what its cross-attention looks at meanwhile. Until the reader asks for the model, stored
+// answers are shown.
+explore("date_reader", ({ figure, stage, controls, say }) => {
+  "use strict";
+  const { make, number } = explore;
+  const { examples, megabytes } = JSON.parse(figure.querySelector("script").textContent);
+  const [first] = examples;
+  const mean = "mean";
+  let model, timer, which = mean;
+  let text = first.text, steps = Array.from(first.answer, (character, n) => ({ character, mean: first.weights[n] }));
+  let written = steps.length; // how many of them are shown
+
+  const field = make("input", { type: "text", name: "date", value: text, autocomplete: "off", dir: "auto" });
+  field.spellcheck = false;
+  const answer = make("output");
+  const map = make("div", { className: "map", tabIndex: 0 });
+  map.setAttribute("role", "group");
+  map.setAttribute("aria-label", "What each written character looks at");
+  stage.append(make("label", { className: "sentence" }, "A date ", field), make("p", { className: "sentence" }, "→ ", answer), map);
+
+  const drawAll = () => {
+    const shown = steps.slice(0, written);
+    answer.textContent = shown.map(({ character }) => character).join("");
+    const head = make("tr", {}, make("td"), ...Array.from(text, (c) => make("th", {}, c)));
+    const rows = steps.map((step, n) => make("tr", {}, make("th", {}, n < written ? step.character || "end" : " "),
+      ...Array.from(text, (_, s) => {
+        const cell = make("td");
+        if (n >= written) return cell;
+        const weight = (which === mean ? step.mean : step.weights[which[0]][which[1]])[s];
+        cell.style.setProperty("--weight", weight);
+        cell.dataset.value = weight;
+        return cell;
+      })));
+    map.replaceChildren(make("table", {}, head, ...rows));
+    forward.disabled = written === steps.length;
+    back.disabled = written === 0;
+    const last = shown[shown.length - 1];
+    if (!last) return say("");
+    const most = last.mean.indexOf(Math.max(...last.mean)), looks = Array.from(text)[most];
+    const sure = last.probability ? `, with probability ${number(last.probability, 3)}` : "";
+    say(`Writes ${last.character || "the end"}${sure}; looks most at “${looks}”, place ${most + 1}.`);
+  };
+
+  const go = (place) => {
+    clearTimeout(timer);
+    written = Math.min(Math.max(place, 0), steps.length);
+    drawAll();
+  };
+
+  const play = () => {
+    go(explore.still() ? steps.length : written + 1);
+    if (written < steps.length) timer = setTimeout(play, 350);
+  };
+
+  // Read what stands in the field, and begin to write.
+  const read = () => {
+    clearTimeout(timer);
+    const normal = model.normalise(field.value), refusal = normal ? model.refusal(normal) : "Type a date.";
+    text = refusal ? "" : normal;
+    steps = refusal ? [] : model.write(normal).map((step) => {
+      const heads = step.weights.flat();
+      return { ...step, mean: heads[0].map((_, s) => heads.reduce((sum, w) => sum + w[s], 0) / heads.length) };
+    });
+    written = 0;
+    if (!refusal) return play();
+    drawAll();
+    say(refusal);
+  };
+
+  const wake = async () => {
+    if (model) return read();
+    ask.disabled = true;
+    ask.textContent = "Loading …";
+    try {
+      const file = await models.load("date_reader");
+      if (!model) {
+        model = models.dateReader(file);
+        chooseHead(file.settings);
+        ask.remove();
+        figure.classList.add("loaded");
+      }
+      read();
+    } catch (error) {
+      ask.disabled = false;
+      ask.textContent = "Try again";
+      say(error.message);
+    }
+  };
+
+  const chooseHead = ({ layers, spec }) => {
+    const options = { [mean]: "mean of all" };
+    for (let layer = 0; layer < layers; layer += 1)
+      for (let head = 0; head < spec.attention.heads; head += 1)
+        options[`${layer} ${head}`] = `layer ${layer}, head ${head}`;
+    explore.choice(controls, { name: "heads", label: "Cross-attention", options, value: mean }, (value) => {
+      which = value === mean ? mean : value.split(" ");
+      drawAll();
+    });
+  };
+
+  explore.choice(controls, { name: "language", label: "One day in", value: first.language,
+    options: Object.fromEntries(examples.map(({ language }) => [language, language])) }, (value) => {
+    field.value = examples.find(({ language }) => language === value).text;
+    wake();
+  });
+  const back = explore.button(controls, "Back", () => go(written - 1));
+  const forward = explore.button(controls, "Step", () => go(written + 1));
+  explore.button(controls, "Write", () => { written = 0; play(); });
+  const ask = explore.button(controls, `Load the model (${number(megabytes, 1)} MB)`, wake);
+  field.addEventListener("input", wake);
+  drawAll();
+});
