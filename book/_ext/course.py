@@ -144,7 +144,7 @@ def link_the_repository(app, config):
 
 
 def preview(app, page, template, context, doctree):
-    """Say what a link to a page shows, where GitHub Pages hosts the book: it asks for an address."""
+    """Say what a link to a page shows, where GitHub Pages hosts the book: it needs an address."""
     owner, _, name = os.environ.get("GITHUB_REPOSITORY", "").lower().partition("/")
     if not name or doctree is None:
         return
