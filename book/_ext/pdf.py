@@ -200,7 +200,7 @@ def join(documents, front=1):
     starts, pages, tags = {}, {}, []
     for document in documents:
         starts[document.name] = len(writer.pages)
-        pages[document.name] = [writer.add_page(page) for page in document.file.pages]
+        pages[document.name] = [add_page(writer, page) for page in document.file.pages]
         tags.append(tags_of(document.file, writer))
     places = {d.name: places_of(d.file, pages[d.name]) for d in documents}
     for document in documents:
@@ -215,6 +215,14 @@ def join(documents, front=1):
     writer.add_metadata({"/Title": TITLE})
     writer.root_object[NameObject("/Lang")] = TextStringObject("en")
     return writer
+
+
+def add_page(writer, page):
+    """Add a page with the number of its tags, which pypdf leaves out."""
+    added = writer.add_page(page)
+    if "/StructParents" in page:
+        added[NameObject("/StructParents")] = page["/StructParents"]
+    return added
 
 
 def places_of(file, pages):
@@ -277,11 +285,15 @@ def add_bookmarks(writer, documents, starts):
         start = starts[document.name]
         if document.part != part:
             part = document.part
-            above = writer.add_outline_item(part, start)
-        chapter = writer.add_outline_item(document.title, start, parent=above)
+            above = writer.add_outline_item(title=part, page_number=start)
+        chapter = writer.add_outline_item(
+            title=document.title, page_number=start, parent=above
+        )
         for heading in sections(document.file.outline):
             page = start + document.file.get_destination_page_number(heading)
-            writer.add_outline_item(heading.title, page, parent=chapter)
+            writer.add_outline_item(
+                title=heading.title, page_number=page, parent=chapter
+            )
 
 
 def sections(outline):
