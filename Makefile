@@ -9,7 +9,7 @@ READY := .venv/.ready
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help book check test mutants mutants-generated properties parity bench lint browse onefile notebooks ledger confusion studies lab lock clean
+.PHONY: help book check test mutants mutants-generated properties parity bench lint browse zip pdf onefile notebooks ledger confusion studies lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
@@ -63,6 +63,13 @@ lint: $(READY)  ## Check the style of the code, notebooks included, and the type
 browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser
+
+zip: book  ## Pack the built book into one archive, _build/transformers-by-hand.zip
+	$(BIN)/python book/_ext/archive.py
+
+pdf: book  ## Print the built book to one file, _build/transformers-by-hand.pdf
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
+	$(BIN)/python book/_ext/pdf.py
 
 onefile: $(READY)  ## Write the encoder in one file, _build/transformer.py
 	$(BIN)/python book/_ext/onefile.py

@@ -5,10 +5,12 @@ import json
 import os
 import textwrap
 from difflib import unified_diff
+from html import unescape
 from pathlib import Path
 from runpy import run_path
 
 from docutils import nodes
+from figures import attribute
 from ledger import listing_id
 from sphinx.util.docutils import SphinxDirective
 
@@ -118,6 +120,7 @@ def setup(app):
     app.add_directive("notebook-cell", NotebookCell)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
+    app.connect("html-page-context", preview)
     return {"parallel_read_safe": True}
 
 
@@ -138,6 +141,33 @@ def link_the_repository(app, config):
             "colab_url": "https://colab.research.google.com",
         },
     }
+
+
+def preview(app, page, template, context, doctree):
+    """Say what a link to a page shows, where GitHub Pages hosts the book: it needs an address."""
+    owner, _, name = os.environ.get("GITHUB_REPOSITORY", "").lower().partition("/")
+    if not name or doctree is None:
+        return
+    folder = "" if name == f"{owner}.github.io" else f"/{name}"
+    address = f"https://{owner}.github.io{folder}"
+    said = {
+        "og:type": "article",
+        "og:site_name": app.config.html_title,
+        "og:title": unescape(context["title"]),
+        "og:url": f"{address}/{page}.html",
+        "og:image": f"{address}/_static/cover.png",
+        "og:image:width": "1200",
+        "og:image:height": "630",
+        "og:image:alt": "The mark of Transformers by Hand: a nabla, an arrow forward and one back",
+        "og:description": "Every gradient of a Transformer derived, run in NumPy, and checked.",
+    }
+    context["metatags"] += (
+        "".join(
+            f'<meta property="{name}" content="{attribute(text)}">\n'
+            for name, text in said.items()
+        )
+        + '<meta name="twitter:card" content="summary_large_image">\n'
+    )
 
 
 def leave_thebe_out(app, config):

@@ -9,6 +9,7 @@ only, after ``core.js`` and ``explore.js``. What the script draws first is store
 import sys
 from pathlib import Path
 
+from browser import launch
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
@@ -54,9 +55,7 @@ def store_stills(html):
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
-        )
+        browser = launch(play)
         tab = browser.new_page(reduced_motion="reduce")
         for page in sorted(html.glob("book/*.html")):
             if 'class="explorable' not in page.read_text(encoding="utf-8"):

@@ -1,0 +1,75 @@
+"""The map in the built book: on the front page, and over every chapter."""
+
+import pytest
+from map import PLACES
+from texts import ROOT
+
+HTML = ROOT / "_build" / "html" / "book"
+if not (HTML / "intro.html").exists():
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+
+LAPTOP, PHONE = (1280, 800), (360, 740)
+
+
+@pytest.fixture(scope="module", params=["light", "dark"])
+def tab(browser, request):
+    context = browser.new_context(offline=True, color_scheme=request.param)
+    yield context.new_page()
+    context.close()
+
+
+def open_page(tab, page, size):
+    tab.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    tab.goto((HTML / f"{page}.html").as_uri())
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_words_fit_their_boxes_and_can_be_read(tab, size):
+    open_page(tab, "intro", size)
+    assert tab.locator(".map a").count() > len(PLACES)
+    assert tab.evaluate(STICKING_OUT) == []
+    smallest = tab.evaluate(
+        "Math.min(...[...document.querySelectorAll('.map text')].map((text) =>"
+        "  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"
+    )
+    assert smallest >= 11
+
+
+STICKING_OUT = """() => [...document.querySelectorAll(".map a")].filter((link) => {
+    const box = link.querySelector("rect").getBoundingClientRect();
+    return [...link.querySelectorAll("text")].some((text) => {
+        const words = text.getBoundingClientRect();
+        return words.left < box.left || words.right > box.right
+            || words.top < box.top - 1 || words.bottom > box.bottom + 1;
+    });
+}).map((link) => link.textContent)"""
+
+
+def test_the_front_page_shows_the_map_in_one_row(tab):
+    open_page(tab, "intro", LAPTOP)
+    boxes = [panel.bounding_box() for panel in tab.locator(".map svg").all()]
+    assert len({box["y"] for box in boxes}) == 1
+    assert boxes[-1]["x"] + boxes[-1]["width"] <= LAPTOP[0]
+
+
+@pytest.mark.parametrize("chapter", PLACES)
+def test_a_slim_strip_heads_every_chapter(tab, chapter):
+    open_page(tab, chapter, LAPTOP)
+    strip = tab.locator("h1 + .map-strip")
+    assert strip.bounding_box()["height"] <= 120
+    assert PLACES[chapter] in strip.locator("summary").inner_text()
+
+
+def test_the_keyboard_opens_the_map_and_follows_a_part(tab):
+    open_page(tab, "150_layer_norm", LAPTOP)
+    tab.locator(".map-strip summary").focus()
+    tab.keyboard.press("Enter")
+    tab.keyboard.press("Tab")
+    part = tab.locator(".map a").first
+    assert part.evaluate("part => part === document.activeElement")
+    width = (
+        "part => parseFloat(getComputedStyle(part.querySelector('rect')).strokeWidth)"
+    )
+    assert part.evaluate(width) > tab.locator(".map a").nth(1).evaluate(width)
+    tab.keyboard.press("Enter")
+    tab.wait_for_url("**/010_transformer.html")
