@@ -31,7 +31,7 @@ def fraction(value, largest=100):
     found = exact.limit_denominator(largest)
     if abs(found - exact) < 1e-12 * max(1, abs(exact)):
         return str(found)
-    return str(exact) if exact.denominator <= 4096 else None
+    return str(exact) if 1 < largest and exact.denominator <= 4096 else None
 
 
 def root(value):
@@ -57,22 +57,24 @@ def logarithm(value):
     return None
 
 
-def number(value, digits=2):
+def number(value, digits=2, exact=True):
     """A number as on paper: whole, a fraction, a logarithm, a root, else so many decimals."""
-    written = fraction(value) or logarithm(value) or root(value)
+    written = fraction(value, 100 if exact else 1)
+    if exact and not written:
+        written = logarithm(value) or root(value)
     if not written:
         written = re.sub(r"^-(?=[0.]*$)", "", f"{value:.{digits}f}")
     return written.replace("-", "\N{MINUS SIGN}")
 
 
-def row(values, digits=2):
+def row(values, digits=2, exact=True):
     """Numbers as on paper, a row in brackets, the rows of a matrix one after the other."""
     values = np.asarray(values)
     if values.ndim == 0:
-        return number(values, digits)
+        return number(values, digits, exact)
     if values.ndim == 1:
-        return f"({', '.join(number(v, digits) for v in values)})"
-    return ", ".join(row(v, digits) for v in values)
+        return f"({', '.join(number(v, digits, exact) for v in values)})"
+    return ", ".join(row(v, digits, exact) for v in values)
 
 
 def barred(name):
@@ -118,11 +120,15 @@ class Node:
     rows: tuple = ()
     hue: str = ""
     digits: int = 2
+    exact: bool = True
 
     def __post_init__(self):
         self.value = np.asarray(self.value)
         self.back = self.back or barred(self.name)
         self.narrow = self.narrow or self.at
+
+    def written(self, values):
+        return row(values, self.digits, self.exact)
 
     def strips(self):
         """What is drawn under each other: (what, name, unit, values, hue)."""
@@ -203,11 +209,7 @@ def width_of(text, size):
     """About how wide a text is, a little more than less."""
     thin = sum(c in " /.,()|il’ν" for c in text)
     full = sum(not unicodedata.combining(c) for c in text)
-    return size * (0.58 * (full - thin) + 0.31 * thin)
-
-
-def labelled(name, unit):
-    return f"{name} / {unit}" if unit else name
+    return size * (0.62 * (full - thin) + 0.33 * thin)
 
 
 class Block:
@@ -219,8 +221,8 @@ class Block:
         self.tables, self.height = [], 0
         widest = 22
         for what, name, (unit, factor), values, hue in strips:
-            table = np.atleast_2d(np.asarray(values))
-            texts = [[number(v / factor, node.digits) for v in r] for r in table]
+            table = np.atleast_2d(values)
+            texts = [[node.written(v / factor) for v in r] for r in table]
             widest = max(
                 widest, *(width_of(t, size) + 8 for line in texts for t in line)
             )
@@ -228,23 +230,28 @@ class Block:
             self.height += CELL * len(texts) + SPACE
         self.height -= SPACE
         self.cell = widest
-        self.gutter = 6 + max(
+        self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
+        leads = [
             max(width_of(name, size + 2), width_of(f"in {unit}" * bool(unit), size - 1))
             for _, name, unit, _, _, _ in self.tables
-        )
-        self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
+        ]
+        self.head = leads[0]
+        leads[0] += self.words
+        self.lead = 6 + max(leads)
         columns = max(len(texts[0]) for _, _, _, texts, _, _ in self.tables)
-        self.width = self.gutter + self.words + columns * widest
+        self.width = self.lead + columns * widest
         self.anchor = CELL * len(self.tables[0][3]) / 2
 
     def place(self, x, y):
         self.x, self.y = x, y
-        self.middle = x + (self.width + self.gutter + self.words) / 2
+        self.middle = x + (self.width + self.lead) / 2
+        self.entry = x + self.lead - self.words - self.head - 10  # where a way from the left ends
 
 
-def between(values, at):
-    """The value at a whole or a broken index."""
-    return float(np.interp(at, range(len(values)), values))
+def line_of(lines, lane):
+    """The height of a whole or a broken lane; beyond the last one, three cells a lane."""
+    beyond = max(0, lane - len(lines) + 1)
+    return float(np.interp(lane, range(len(lines)), lines)) + 3 * CELL * beyond
 
 
 def laid_out_wide(graph):
@@ -252,14 +259,16 @@ def laid_out_wide(graph):
     size = 13
     blocks = {key: Block(node, size) for key, node in graph.nodes.items()}
     ranks = 1 + max(node.at[0] for node in graph.nodes.values())
-    widths = [0] * ranks
+    leads, bodies = [0] * ranks, [0] * ranks
     for block in blocks.values():
         rank = block.node.at[0]
-        widths[rank] = max(widths[rank], block.width)
+        leads[rank] = max(leads[rank], block.lead)
+        bodies[rank] = max(bodies[rank], block.width - block.lead)
+    widths = [lead + body for lead, body in zip(leads, bodies, strict=True)]
     gap = min(110, (WIDE - sum(widths)) / max(1, ranks - 1))
     left = (WIDE - sum(widths) - gap * (ranks - 1)) / 2
     lefts = [left + sum(widths[:r]) + gap * r for r in range(ranks)]
-    lanes = 1 + int(max(node.at[1] for node in graph.nodes.values()))
+    lanes = 1 + max(n.at[1] for n in graph.nodes.values() if n.at[1] == int(n.at[1]))
     above, below = [0] * lanes, [0] * lanes
     for block in blocks.values():
         lane = block.node.at[1]
@@ -268,15 +277,15 @@ def laid_out_wide(graph):
             below[int(lane)] = max(below[int(lane)], block.height - block.anchor)
     lines = [above[0]]
     for lane in range(1, lanes):
-        lines.append(lines[-1] + below[lane - 1] + 24 + above[lane])
+        lines.append(lines[-1] + below[lane - 1] + 32 + above[lane])
     for block in blocks.values():
         rank, lane = block.node.at
-        x = lefts[rank] + (widths[rank] - block.width) / 2
-        block.place(x, between(lines, lane) - block.anchor)
+        x = lefts[rank] + leads[rank] - block.lead
+        block.place(x, line_of(lines, lane) - block.anchor)
     paths = {}
     for (parent, child), edge in graph.edges.items():
         p, c = blocks[parent], blocks[child]
-        x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.x - 4, c.y + c.anchor
+        x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
         if p.node.at[0] == c.node.at[0]:
             path, middle = upright(p, c)
         elif edge.wide is None:
@@ -284,9 +293,7 @@ def laid_out_wide(graph):
             path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
             middle = (x1 + x2) / 2, (y1 + y2) / 2
         else:
-            y = between(lines, edge.wide)
-            y += (edge.wide - min(edge.wide, lanes - 1)) * 2 * CELL
-            y += min(edge.wide, 0) * 2 * CELL
+            y = line_of(lines, edge.wide)
             a, b = x1 + gap, x2 - gap
             path = curve((x1, y1), (x1 + gap / 2, y1), (a - gap / 2, y), (a, y))
             path += f" H {b:.0f} " + curve(
@@ -314,7 +321,7 @@ def laid_out_narrow(graph):
 
     for block in blocks.values():
         rank, lane = block.node.narrow
-        x = centre(lane) - (block.width + block.gutter + block.words) / 2
+        x = centre(lane) - (block.width + block.lead) / 2
         x = min(max(x, 0), NARROW - block.width)
         block.place(x, sum(heights[:rank]) + gap * rank)
     paths = {}
@@ -324,6 +331,11 @@ def laid_out_narrow(graph):
         x2, y2 = c.middle, c.y - 5
         if p.node.narrow[0] == c.node.narrow[0]:
             path, middle = level(p, c)
+        elif c.y < p.y:
+            x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
+            bend = (x2 - x1) / 2
+            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
+            middle = (x1 + x2) / 2, (y1 + y2) / 2
         elif edge.narrow is None:
             bend = min(30, (y2 - y1) / 2)
             path = curve((x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2))
@@ -346,7 +358,7 @@ def curve(start, *points):
 
 def upright(p, c):
     """From a block to one under or over it."""
-    x = (max(p.x + p.gutter, c.x + c.gutter) + min(p.x + p.width, c.x + c.width)) / 2
+    x = (max(p.x + p.lead, c.x + c.lead) + min(p.x + p.width, c.x + c.width)) / 2
     down = c.y > p.y
     y1, y2 = (p.y + p.height + 2, c.y - 4) if down else (p.y - 2, c.y + c.height + 4)
     return f"M {x:.0f} {y1:.0f} V {y2:.0f}", (x, (y1 + y2) / 2)
@@ -384,8 +396,12 @@ def drawing(graph, name, kind):
         )
         if edge.label:
             x, y = middle
+            p, c = blocks[parent], blocks[child]
+            across = p.y == c.y if kind == "narrow" else p.node.at[0] != c.node.at[0]
+            beside = not across and abs(p.middle - c.middle) < 40
             labels.append(
-                f'<text class="derivative" data-step="{seen}" x="{x:.0f}" '
+                f'<text class="derivative{" beside" * beside}" data-step="{seen}" '
+                f'x="{x + 7 * beside:.0f}" '
                 f'y="{y + 4:.0f}">{escape(edge.label)}</text>'
             )
     for key, block in blocks.items():
@@ -419,17 +435,17 @@ def heights_of(path):
 
 def cells(block, name, unit, texts, down, words):
     """A table of numbers with its name before it."""
-    x, y = block.x + block.gutter, block.y + down
+    x, y = block.x + block.lead, block.y + down
     middle = y + CELL * len(texts) / 2 + 5
+    end = x - 6 - block.words * words
     drawn = [
-        f'<text class="name" x="{x - 6:.0f}" y="{middle - 6 * bool(unit):.0f}">'
+        f'<text class="name" x="{end:.0f}" y="{middle - 6 * bool(unit):.0f}">'
         f"{escape(name)}</text>"
     ]
     if unit:
         drawn.append(
-            f'<text class="unit" x="{x - 6:.0f}" y="{middle + 9:.0f}">in {unit}</text>'
+            f'<text class="unit" x="{end:.0f}" y="{middle + 8:.0f}">in {unit}</text>'
         )
-    x += block.words
     if words:
         for r, word in enumerate(block.node.rows):
             drawn.append(
@@ -465,7 +481,7 @@ def in_words(graph, name):
     lines = []
     for node in graph.nodes.values():
         value, *others = (
-            f"{escape(strip)} = {values_in_words(values, unit, node.digits)}"
+            f"{escape(strip)} = {values_in_words(node, values, unit)}"
             for _, strip, unit, values, _ in node.strips()
         )
         lines.append(f"<tr><td>{value}</td><td>{'<br>'.join(others)}</td></tr>")
@@ -477,9 +493,9 @@ def in_words(graph, name):
     )
 
 
-def values_in_words(values, unit, digits):
+def values_in_words(node, values, unit):
     text, factor = unit
-    written = row(np.asarray(values) / factor, digits)
+    written = node.written(np.asarray(values) / factor)
     return f"{written} · {text}" if text else written
 
 

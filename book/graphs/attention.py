@@ -19,16 +19,17 @@ ds = softmax_backward(da, cache.softmax._replace(weights=a))
 graph = Graph("Attention: the query of *chase*, three keys, three values", lanes=2)
 graph.node("q", "q", q, dq, at=(0, 0), unit=("2 ln 2", 2 * ln2), hue="query")
 graph.node(
-    "K", "K", KEY, dkey, at=(0, 1), narrow=(1, 0), back_unit=("ln 2", ln2), hue="key",
+    "K", "K", KEY, dkey, at=(0, 1), narrow=(1, 1), back_unit=("ln 2 / 7", ln2 / 7), hue="key",
     rows=TOKENS,
 )
-graph.node("V", "V", VALUE, dvalue, at=(2, 1), narrow=(3, 1), hue="value-hue", rows=TOKENS)
+graph.node("V", "V", VALUE, dvalue, at=(2, 1), narrow=(3, 1), hue="value-hue")
 graph.node(
     "s", "s", s, ds, at=(1, 0), narrow=(2, 0), unit=("ln 2", ln2), of="q K",
     by=lambda q, key: q @ key.T / 2,
 )
 graph.node("a", "a", a, da, at=(2, 0), narrow=(3, 0), of="s", by=lambda s: softmax(s)[0])
 graph.node("o", "o", o, do, at=(3, 0), narrow=(4, 0), of="a V", by=lambda a, value: a @ value)
+graph.edge("q", "s", narrow=-0.1)
 
 graph.step("Forward. *chase* asks with its query q, in units of 2 ln 2.", "q")
 graph.step("Every word has a key.", "K")

@@ -27,18 +27,19 @@ p = loss_cache.p[0]
 
 graph = Graph("A tied read-out: the table receives two terms", lanes=2)
 graph.node(
-    "E", "E", EMBEDDING, look_up + read_out, at=(0, 0), rows=TOKENS,
+    "E", "E", EMBEDDING, look_up + read_out, at=(0, 0), rows=TOKENS, exact=False,
     ways=(Way("h", "look-up", look_up), Way("z", "read-out", read_out)),
 )
-graph.node("P", "P₁", position, dh, at=(1, 1), narrow=(1, 1))
+graph.node("P", "P₁", position, dh, at=(1, 0), narrow=(1, 1), exact=False)
 graph.node(
-    "h", "h₁", h, dh, at=(1, 0), narrow=(2, 1), of="E P", by=lambda table, p: table[seen] + p
+    "h", "h₁", h, dh, at=(1, 1.1), narrow=(2, 1), unit=("ln 2", ln2), of="E P", by=lambda table, p: table[seen] + p
 )
-graph.node("z", "z", z, dz, at=(2, 0), narrow=(3, 0), of="h E", by=lambda h, table: table @ h)
+graph.node("z", "z", z, dz, at=(1, 2.2), unit=("ln 2", ln2), narrow=(3, 0), of="h E", by=lambda h, table: table @ h)
 graph.node(
-    "loss", "ℒ", loss, 1.0, at=(2, 1), narrow=(4, 0), of="z",
+    "loss", "ℒ", loss, 1.0, at=(1, 3.2), narrow=(4, 0), of="z",
     by=lambda z: np.log(np.exp(z).sum()) - z[target],
 )
+graph.edge("E", "z", narrow=-0.2)
 
 graph.step("Forward. One table for both ends.", "E")
 graph.step(

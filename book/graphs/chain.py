@@ -36,14 +36,14 @@ for k in range(3):
     of = f"x{k - 1} f{k - 1}" if k else ""
     back = () if k == 2 else (Way(f"x{k + 1}", "skip", ways[k][0]), Way(f"f{k}", "branch", ways[k][1]))
     graph.node(
-        f"x{k}", f"x{'₀₁₂'[k]}", streams[k], gradients[k], at=(k, 0), narrow=(2 * k, 0.5),
+        f"x{k}", f"x{'₀₁₂'[k]}", streams[k], gradients[k], at=(k, 0), narrow=(2 * k, 0.5), digits=1,
         of=of, ways=back,
         by=lambda x, f, k=k: blocks[k - 1].norm.forward(x + f)[0],
     )
     if k < 2:
         f, _ = blocks[k].branch.forward(streams[k])
         graph.node(
-            f"f{k}", f"f{'₀₁'[k]}", f, ways[k][0], at=(k, 1), narrow=(2 * k + 1, 1),
+            f"f{k}", f"f{'₀₁'[k]}", f, ways[k][0], at=(k, 1), narrow=(2 * k + 1, 1), digits=1,
             of=f"x{k}", by=lambda x, k=k: blocks[k].branch.forward(x)[0],
         )
         if k:

@@ -34,6 +34,7 @@ for m in range(2):
         f"o{m}", f"o{n}", outputs[m], dos[m], at=(2, 2 * m), narrow=(3, m), of=f"a{m} v",
         by=lambda a, v: a @ v,
     )
+    graph.edge(f"a{m}", f"o{m}", narrow=1.6 * m - 0.3)
 
 graph.step("Forward. Each layer scores the three words of the source by their keys.", "s0", "s1")
 graph.step(

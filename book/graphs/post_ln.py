@@ -31,9 +31,9 @@ graph.node(
     "x", "x", x, dz + through, at=(0, 0), narrow=(0, 0.5),
     ways=(Way("z", "skip", dz), Way("f", "branch", through)),
 )
-graph.node("f", "f", branch(x), dz, at=(1, 1), narrow=(1, 1), of="x", by=branch)
-graph.node("z", "z", z, dz, at=(2, 0), narrow=(2, 0.5), of="x f", by=lambda x, f: x + f)
-graph.node("y", "y", y, dy, at=(3, 0), narrow=(3, 0.5), of="z", by=normalised)
+graph.node("f", "f", branch(x), dz, at=(0, 1), narrow=(1, 1), of="x", by=branch)
+graph.node("z", "z", z, dz, at=(1, 0), narrow=(2, 0.5), of="x f", by=lambda x, f: x + f)
+graph.node("y", "y", y, dy, at=(2, 0), narrow=(3, 0.5), of="z", by=normalised)
 graph.edge("z", "y", label="LN")
 graph.edge("x", "z", label="skip", narrow=-0.15)
 

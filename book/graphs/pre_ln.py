@@ -31,9 +31,9 @@ graph.node(
     "x", "x", x, dy + through, at=(0, 0), narrow=(0, 0.5),
     ways=(Way("y", "skip", dy), Way("u", "branch", through)),
 )
-graph.node("u", "u", u, du, at=(1, 1), narrow=(1, 1), of="x", by=normalised)
-graph.node("f", "f", branch(u), dy, at=(2, 1), narrow=(2, 1), of="u", by=branch)
-graph.node("y", "y", y, dy, at=(3, 0), narrow=(3, 0.5), of="x f", by=lambda x, f: x + f)
+graph.node("u", "u", u, du, at=(0, 1), narrow=(1, 1), of="x", by=normalised)
+graph.node("f", "f", branch(u), dy, at=(1, 1), narrow=(2, 1), of="u", by=branch)
+graph.node("y", "y", y, dy, at=(2, 0), narrow=(3, 0.5), of="x f", by=lambda x, f: x + f)
 graph.edge("x", "u", label="LN")
 graph.edge("x", "y", label="skip", narrow=-0.15)
 

@@ -18,17 +18,17 @@ directions = {
 }
 
 graph = Graph("One gradient, three steepest directions", lanes=2)
-graph.node("G", "G", g, at=(0, 1), narrow=(0, 0))
+graph.node("G", "G", g, at=(0, 1), narrow=(0, 0.35))
 for n, (key, (name, by)) in enumerate(directions.items()):
     d = by(g)
-    graph.node(f"D{key}", name, d, at=(1, n), narrow=(n + 1, 0), of="G", by=by)
+    graph.node(f"D{key}", name, d, at=(1, n), narrow=(n + 1, 0.35), of="G", by=by)
     graph.node(
-        f"win{key}", "⟨G, D⟩", np.sum(g * d), at=(2, n), narrow=(n + 1, 1), of=f"G D{key}",
+        f"win{key}", "⟨G, D⟩", np.sum(g * d), at=(2, n), narrow=(n + 1, 1.25), of=f"G D{key}",
         by=lambda g, d: np.sum(g * d),
     )
     del graph.edges["G", f"win{key}"]
     if n:
-        graph.edge("G", f"D{key}", narrow=-0.4)
+        graph.edge("G", f"D{key}", narrow=-0.47)
 wins = {key: graph.nodes[f"win{key}"].value for key in directions}
 
 graph.step("The gradient of a weight matrix.", "G")

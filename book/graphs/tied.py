@@ -22,7 +22,7 @@ graph.node(
     "E", "E", EMBEDDING, look_up + read_out, at=(0, 0), rows=TOKENS,
     ways=(Way("h", "look-up", look_up), Way("z", "read-out", read_out)),
 )
-graph.node("h", "h", h, dh, at=(1, 1), narrow=(1, 0), of="E", by=lambda table: table[1])
+graph.node("h", "h", h, dh, at=(1, 0.9), narrow=(1, 0), of="E", by=lambda table: table[1])
 graph.node("z", "z", z, dz, at=(2, 0), narrow=(2, 1), of="h E", by=lambda h, table: table @ h)
 
 graph.step("Forward. The table, one row a word.", "E")

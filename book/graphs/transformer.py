@@ -10,7 +10,7 @@ layer = EncoderLayer(
     LayerSpec(4, 2, 16, "post", dtype="float64"), np.random.default_rng(0)
 )
 x = EMBEDDING
-dy = np.array([[0.0, 0, 0, 0], [1, 0, 0, -1], [0, 0, 0, 0]])
+dy = np.array([[0.0, 0, 0, 0], [12, 0, 0, -12], [0, 0, 0, 0]])
 blocks = {"attention": layer.attention, "feed_forward": layer.feed_forward}
 
 
