@@ -40,11 +40,11 @@ graph.step(f"Backward. The loss hands over ō = {row(do)}.", "o'")
 graph.step("First line: V̄ = aᵀ ō. Each value gets ō, as much as it was read.", "V'")
 graph.step(f"Second line: ā = ō Vᵀ = {row(da)}.", "a'")
 graph.step(
-    f"Third line: s̄ = a ⊙ (ā − ⟨ā, a⟩) = {row(ds)}. More of *cats*, less of the others.", "s'"
+    f"Third line: s̄ = a ⊙ (ā − ⟨ā, a⟩) = {row(ds)}. Only the score of *cats* raises the loss.", "s'"
 )
 graph.step(f"Fourth line: q̄ = s̄ K / √4 = {row(dq)}.", "q'")
 graph.step(
     f"Fifth line: K̄ = s̄ᵀ q / √4. The key of *cats* gets {row(dkey[0] / ln2)} ln 2, along the "
-    "query; the other two keys are pushed the other way.",
+    "query; the other two get it with the other sign.",
     "K'",
 )
