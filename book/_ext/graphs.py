@@ -1,0 +1,544 @@
+"""Computation graphs: the directive ``{graph} layer_norm``, with the caption as its body.
+
+``book/graphs/layer_norm.py`` describes the graph: its nodes with the values of the package's own
+run and the cotangents of its backward pass, and the steps in which they appear. It is laid out
+here twice, from left to right and, for a phone, from top to bottom; the text alternative is made
+from the same nodes. ``_static/graph.js`` steps through it. Without scripts all of it is shown.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from fractions import Fraction
+from html import escape
+from pathlib import Path
+from runpy import run_path
+
+import numpy as np
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+GRAPHS = Path(__file__).parents[1] / "graphs"
+MACRON, OVERLINE = "\N{COMBINING MACRON}", "\N{COMBINING OVERLINE}"
+
+
+# Numbers as they are on paper
+
+
+def fraction(value, largest=100):
+    """A number as a whole number or a fraction with a small denominator, or None."""
+    exact = Fraction(float(value))
+    found = exact.limit_denominator(largest)
+    if abs(found - exact) < 1e-12 * max(1, abs(exact)):
+        return str(found)
+    return str(exact) if 1 < largest and exact.denominator <= 4096 else None
+
+
+def root(value):
+    """A number as a root, as in 5√2 or 2√5/5, or None."""
+    square = Fraction(float(value) ** 2).limit_denominator(50)
+    if not square or abs(square - value**2) > 1e-12 * value**2:
+        return None
+    under = square.numerator * square.denominator  # value = √under / denominator
+    outside = max(n for n in range(1, 100) if under % n**2 == 0)
+    front = Fraction(outside, square.denominator)
+    above = f"{'' if front.numerator == 1 else front.numerator}√{under // outside**2}"
+    below = "" if front.denominator == 1 else f"/{front.denominator}"
+    return f"{'-' * bool(value < 0)}{above}{below}"
+
+
+def logarithm(value):
+    """A number as a logarithm, as in 2 ln 2 or -ln 7/4, or None."""
+    if twos := fraction(value / np.log(2), 7):
+        front = {"1": "", "-1": "-"}.get(twos, f"{twos} ")
+        return f"{front}ln 2"
+    if abs(value) < 5 and (ratio := fraction(np.exp(abs(value)), 12)):
+        return f"{'-' * bool(value < 0)}ln {ratio}"
+    return None
+
+
+def number(value, digits=2, exact=True):
+    """A number as on paper: whole, a fraction, a logarithm, a root, else so many decimals."""
+    written = fraction(value, 100 if exact else 1)
+    if exact and not written:
+        written = logarithm(value) or root(value)
+    if not written:
+        written = re.sub(r"^-(?=[0.]*$)", "", f"{value:.{digits}f}")
+    return written.replace("-", "\N{MINUS SIGN}")
+
+
+def row(values, digits=2, exact=True):
+    """Numbers as on paper, a row in brackets, the rows of a matrix one after the other."""
+    values = np.asarray(values)
+    if values.ndim == 0:
+        return number(values, digits, exact)
+    if values.ndim == 1:
+        return f"({', '.join(number(v, digits, exact) for v in values)})"
+    return ", ".join(row(v, digits, exact) for v in values)
+
+
+def barred(name):
+    """The name of a node's cotangent: a bar over its letter, or over all its letters."""
+    if sum(c.isalpha() and unicodedata.category(c) != "Lm" for c in name) > 1:
+        return "".join(c + OVERLINE for c in name)
+    return unicodedata.normalize("NFC", name[0] + MACRON + name[1:])
+
+
+# What a graph consists of
+
+
+@dataclass
+class Way:
+    """What comes back to a node from one of its children."""
+
+    child: str
+    name: str
+    values: np.ndarray
+    hue: str = ""
+
+
+@dataclass
+class Node:
+    """A quantity, its value and its cotangent, and where it stands: (rank, lane).
+
+    by computes the value from those of the nodes named in of. The numbers are written in units:
+    ``unit=("ln 2", np.log(2))``.
+    """
+
+    key: str
+    name: str
+    value: np.ndarray
+    cotangent: np.ndarray | None
+    at: tuple
+    narrow: tuple | None = None
+    of: tuple = ()
+    by: object = None
+    ways: tuple = ()
+    back: str = ""
+    unit: tuple = ("", 1)
+    back_unit: tuple = ("", 1)
+    rows: tuple = ()
+    hue: str = ""
+    digits: int = 2
+    exact: bool = True
+
+    def __post_init__(self):
+        self.value = np.asarray(self.value)
+        self.back = self.back or barred(self.name)
+        self.narrow = self.narrow or self.at
+
+    def written(self, values):
+        return row(values, self.digits, self.exact)
+
+    def strips(self):
+        """What is drawn under each other: (what, name, unit, values, hue)."""
+        drawn = [("", self.name, self.unit, self.value, f"forward {self.hue}")]
+        for way in self.ways:
+            hue = f"way {way.hue}"
+            drawn.append((f"<{way.child}", way.name, self.back_unit, way.values, hue))
+        if self.cotangent is not None:
+            cotangent = np.asarray(self.cotangent)
+            drawn.append(("'", self.back, self.back_unit, cotangent, "cotangent"))
+        return drawn
+
+
+@dataclass
+class Edge:
+    """A dependence, with its local derivative and the lanes that it keeps to in the two layouts."""
+
+    parent: str
+    child: str
+    label: str = ""
+    wide: float | None = None
+    narrow: float | None = None
+    hue: str = ""
+
+
+@dataclass
+class Graph:
+    """A computation graph: its title, its nodes by key, its edges, its steps."""
+
+    title: str
+    lanes: int = 1
+    nodes: dict = field(default_factory=dict)
+    edges: dict = field(default_factory=dict)
+    steps: list = field(default_factory=list)
+
+    def node(self, key, name, value, cotangent=None, **more):
+        more["of"] = tuple(more.get("of", "").split())
+        node = self.nodes[key] = Node(key, name, value, cotangent, **more)
+        for parent in node.of:
+            hues = [w.hue for w in self.nodes[parent].ways if w.child == key]
+            self.edges[parent, key] = Edge(parent, key, hue="".join(hues))
+
+    def edge(self, parent, child, **more):
+        for name, value in more.items():
+            setattr(self.edges[parent, child], name, value)
+
+    def step(self, sentence, *shown):
+        """Show, with one sentence, values ("x"), cotangents ("x'") and ways back ("x<y")."""
+        self.steps.append((sentence, shown))
+
+    def first_shown(self):
+        """The step in which each strip appears, from 0."""
+        first = {}
+        for at, (_, shown) in enumerate(self.steps):
+            for strip in shown:
+                first.setdefault(strip, at)
+        return first
+
+    def lit(self):
+        """The steps in which each edge is lit: forward, and backward."""
+        forward, backward = ({edge: [] for edge in self.edges} for _ in range(2))
+        for at, (_, shown) in enumerate(self.steps):
+            for parent, child in self.edges:
+                if child in shown:
+                    forward[parent, child].append(at)
+                if f"{parent}'" in shown or f"{parent}<{child}" in shown:
+                    backward[parent, child].append(at)
+        return forward, backward
+
+
+# The two layouts
+
+WIDE, NARROW = 672, 320  # the widths of the two drawings, in pixels
+CELL, SPACE = 23, 4
+
+
+def width_of(text, size):
+    """About how wide a text is, a little more than less."""
+    thin = sum(c in " /.,()|il’ν" for c in text)
+    full = sum(not unicodedata.combining(c) for c in text)
+    return size * (0.62 * (full - thin) + 0.33 * thin)
+
+
+class Block:
+    """A node as it is drawn: the strips' tables and where they stand in it."""
+
+    def __init__(self, node, size):
+        self.node, self.size = node, size
+        strips = node.strips()
+        self.tables, self.height = [], 0
+        widest = 22
+        for what, name, (unit, factor), values, hue in strips:
+            table = np.atleast_2d(values)
+            texts = [[node.written(v / factor) for v in r] for r in table]
+            widest = max(
+                widest, *(width_of(t, size) + 8 for line in texts for t in line)
+            )
+            self.tables.append((what, name, unit, texts, hue, self.height))
+            self.height += CELL * len(texts) + SPACE
+        self.height -= SPACE
+        self.cell = widest
+        self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
+        leads = [
+            max(width_of(name, size + 2), width_of(f"in {unit}" * bool(unit), size - 1))
+            for _, name, unit, _, _, _ in self.tables
+        ]
+        self.head = leads[0]
+        leads[0] += self.words
+        self.lead = 6 + max(leads)
+        columns = max(len(texts[0]) for _, _, _, texts, _, _ in self.tables)
+        self.width = self.lead + columns * widest
+        self.anchor = CELL * len(self.tables[0][3]) / 2
+
+    def place(self, x, y):
+        self.x, self.y = x, y
+        self.middle = x + (self.width + self.lead) / 2
+        self.entry = x + self.lead - self.words - self.head - 10  # where a way from the left ends
+
+
+def line_of(lines, lane):
+    """The height of a whole or a broken lane; beyond the last one, three cells a lane."""
+    beyond = max(0, lane - len(lines) + 1)
+    return float(np.interp(lane, range(len(lines)), lines)) + 3 * CELL * beyond
+
+
+def laid_out_wide(graph):
+    """Blocks from left to right: ranks are columns, lanes rows."""
+    size = 13
+    blocks = {key: Block(node, size) for key, node in graph.nodes.items()}
+    ranks = 1 + max(node.at[0] for node in graph.nodes.values())
+    leads, bodies = [0] * ranks, [0] * ranks
+    for block in blocks.values():
+        rank = block.node.at[0]
+        leads[rank] = max(leads[rank], block.lead)
+        bodies[rank] = max(bodies[rank], block.width - block.lead)
+    widths = [lead + body for lead, body in zip(leads, bodies, strict=True)]
+    gap = min(110, (WIDE - sum(widths)) / max(1, ranks - 1))
+    left = (WIDE - sum(widths) - gap * (ranks - 1)) / 2
+    lefts = [left + sum(widths[:r]) + gap * r for r in range(ranks)]
+    lanes = 1 + max(n.at[1] for n in graph.nodes.values() if n.at[1] == int(n.at[1]))
+    above, below = [0] * lanes, [0] * lanes
+    for block in blocks.values():
+        lane = block.node.at[1]
+        if lane == int(lane):
+            above[int(lane)] = max(above[int(lane)], block.anchor)
+            below[int(lane)] = max(below[int(lane)], block.height - block.anchor)
+    lines = [above[0]]
+    for lane in range(1, lanes):
+        lines.append(lines[-1] + below[lane - 1] + 32 + above[lane])
+    for block in blocks.values():
+        rank, lane = block.node.at
+        x = lefts[rank] + leads[rank] - block.lead
+        block.place(x, line_of(lines, lane) - block.anchor)
+    paths = {}
+    for (parent, child), edge in graph.edges.items():
+        p, c = blocks[parent], blocks[child]
+        x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
+        if p.node.at[0] == c.node.at[0]:
+            path, middle = upright(p, c)
+        elif edge.wide is None:
+            bend = (x2 - x1) / 2
+            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
+            middle = (x1 + x2) / 2, (y1 + y2) / 2
+        else:
+            y = line_of(lines, edge.wide)
+            a, b = x1 + gap, x2 - gap
+            path = curve((x1, y1), (x1 + gap / 2, y1), (a - gap / 2, y), (a, y))
+            path += f" H {b:.0f} " + curve(
+                None, (b + gap / 2, y), (x2 - gap / 2, y2), (x2, y2)
+            )
+            middle = (a + b) / 2, y
+        middle = middle[0], middle[1] - 10 * (abs(y1 - y2) < 1 or edge.wide is not None)
+        paths[parent, child] = path, middle
+    return blocks, paths, WIDE, size
+
+
+def laid_out_narrow(graph):
+    """Blocks from top to bottom: ranks are rows, lanes columns."""
+    size = 12
+    blocks = {key: Block(node, size) for key, node in graph.nodes.items()}
+    ranks = 1 + max(node.narrow[0] for node in graph.nodes.values())
+    heights = [0] * ranks
+    for block in blocks.values():
+        rank = block.node.narrow[0]
+        heights[rank] = max(heights[rank], block.height)
+    gap = 34
+
+    def centre(lane):
+        return NARROW * (lane + 0.5) / graph.lanes
+
+    for block in blocks.values():
+        rank, lane = block.node.narrow
+        x = centre(lane) - (block.width + block.lead) / 2
+        x = min(max(x, 0), NARROW - block.width)
+        block.place(x, sum(heights[:rank]) + gap * rank)
+    paths = {}
+    for (parent, child), edge in graph.edges.items():
+        p, c = blocks[parent], blocks[child]
+        x1, y1 = p.middle, p.y + p.height + 2
+        x2, y2 = c.middle, c.y - 5
+        if p.node.narrow[0] == c.node.narrow[0]:
+            path, middle = level(p, c)
+        elif c.y < p.y:
+            x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
+            bend = (x2 - x1) / 2
+            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
+            middle = (x1 + x2) / 2, (y1 + y2) / 2
+        elif edge.narrow is None:
+            bend = min(30, (y2 - y1) / 2)
+            path = curve((x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2))
+            middle = (x1 + x2) / 2, (y1 + y2) / 2
+        else:
+            x, a, b = centre(edge.narrow), y1 + gap, y2 - gap
+            path = curve((x1, y1), (x1, y1 + gap / 2), (x, a - gap / 2), (x, a))
+            path += f" V {b:.0f} " + curve(
+                None, (x, b + gap / 2), (x2, y2 - gap / 2), (x2, y2)
+            )
+            middle = x, (a + b) / 2
+        paths[parent, child] = path, middle
+    return blocks, paths, NARROW, size
+
+
+def curve(start, *points):
+    head = f"M {start[0]:.0f} {start[1]:.0f} " if start else ""
+    return head + "C " + " ".join(f"{x:.0f} {y:.0f}" for x, y in points)
+
+
+def upright(p, c):
+    """From a block to one under or over it."""
+    x = (max(p.x + p.lead, c.x + c.lead) + min(p.x + p.width, c.x + c.width)) / 2
+    down = c.y > p.y
+    y1, y2 = (p.y + p.height + 2, c.y - 4) if down else (p.y - 2, c.y + c.height + 4)
+    return f"M {x:.0f} {y1:.0f} V {y2:.0f}", (x, (y1 + y2) / 2)
+
+
+def level(p, c):
+    """From a block to one at its side."""
+    y = min(p.y + p.anchor, c.y + c.anchor)
+    right = c.x > p.x
+    x1, x2 = (p.x + p.width + 2, c.x - 4) if right else (p.x - 2, c.x + c.width + 4)
+    return f"M {x1:.0f} {y:.0f} H {x2:.0f}", ((x1 + x2) / 2, y)
+
+
+# The drawing and its words
+
+
+def drawing(graph, name, kind):
+    """One of the two drawings as SVG."""
+    blocks, paths, width, size = (
+        laid_out_wide if kind == "wide" else laid_out_narrow
+    )(graph)
+    first, (forward, backward) = graph.first_shown(), graph.lit()
+    arrow = f"{name}-{kind}-arrow"
+    lines, strips, labels = [], [], []
+    for (parent, child), (path, middle) in paths.items():
+        edge = graph.edges[parent, child]
+        seen = first[child]
+        steps = (
+            f'data-step="{seen}" data-forward="{listed(forward[parent, child])}" '
+            f'data-back="{listed(backward[parent, child])}"'
+        )
+        lines.append(
+            f'<path class="edge {edge.hue}" {steps} d="{path}" '
+            f'marker-end="url(#{arrow})"/>'
+        )
+        if edge.label:
+            x, y = middle
+            p, c = blocks[parent], blocks[child]
+            across = p.y == c.y if kind == "narrow" else p.node.at[0] != c.node.at[0]
+            beside = not across and abs(p.middle - c.middle) < 40
+            labels.append(
+                f'<text class="derivative{" beside" * beside}" data-step="{seen}" '
+                f'x="{x + 7 * beside:.0f}" '
+                f'y="{y + 4:.0f}">{escape(edge.label)}</text>'
+            )
+    for key, block in blocks.items():
+        for what, strip, unit, texts, hue, down in block.tables:
+            strips.append(
+                f'<g class="strip {hue}" data-step="{first[key + what]}">'
+                + cells(block, strip, unit, texts, down, words=not what)
+                + "</g>"
+            )
+    ys = [float(y) for path, _ in paths.values() for y in heights_of(path)]
+    top = min([b.y for b in blocks.values()] + ys) - 4
+    bottom = max([b.y + b.height for b in blocks.values()] + ys) + 4
+    return (
+        f'<svg class="{kind}" viewBox="0 {top:.0f} {width} {bottom - top:.0f}" '
+        f'role="img" aria-label="{escape(plain(graph.title))}" '
+        f'aria-describedby="graph-{name}-words" style="font-size: {size}px">'
+        f'<defs><marker id="{arrow}" viewBox="0 0 8 8" refX="7" refY="4" '
+        'markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
+        '<path d="M 0 0 L 8 4 L 0 8 z"/></marker></defs>'
+        + "".join(lines + strips + labels)
+        + "</svg>"
+    )
+
+
+def heights_of(path):
+    """The ordinates of a path's points."""
+    for command, numbers in re.findall(r"([MCHV]) ([\d .-]+)", path):
+        numbers = numbers.split()
+        yield from {"H": [], "V": numbers}.get(command, numbers[1::2])
+
+
+def cells(block, name, unit, texts, down, words):
+    """A table of numbers with its name before it."""
+    x, y = block.x + block.lead, block.y + down
+    middle = y + CELL * len(texts) / 2 + 5
+    end = x - 6 - block.words * words
+    drawn = [
+        f'<text class="name" x="{end:.0f}" y="{middle - 6 * bool(unit):.0f}">'
+        f"{escape(name)}</text>"
+    ]
+    if unit:
+        drawn.append(
+            f'<text class="unit" x="{end:.0f}" y="{middle + 8:.0f}">in {unit}</text>'
+        )
+    if words:
+        for r, word in enumerate(block.node.rows):
+            drawn.append(
+                f'<text class="word" x="{x - 6:.0f}" y="{y + r * CELL + 16:.0f}">{word}</text>'
+            )
+    for r, line in enumerate(texts):
+        for c, text in enumerate(line):
+            left, top = x + c * block.cell, y + r * CELL
+            drawn.append(
+                f'<rect x="{left:.1f}" y="{top:.1f}" width="{block.cell:.1f}" '
+                f'height="{CELL}"/>'
+                f'<text class="value{" zero" * (text == "0")}" '
+                f'x="{left + block.cell / 2:.1f}" y="{top + 16:.1f}">{text}</text>'
+            )
+    return "".join(drawn)
+
+
+def listed(steps):
+    return " ".join(map(str, steps))
+
+
+def plain(text):
+    return text.replace("*", "")
+
+
+def marked(text):
+    return re.sub(r"\*(.+?)\*", r"<em>\1</em>", escape(text))
+
+
+def in_words(graph, name):
+    """The text alternative: the steps' sentences, and every value and cotangent."""
+    steps = "".join(f"<li>{marked(sentence)}</li>" for sentence, _ in graph.steps)
+    lines = []
+    for node in graph.nodes.values():
+        value, *others = (
+            f"{escape(strip)} = {values_in_words(node, values, unit)}"
+            for _, strip, unit, values, _ in node.strips()
+        )
+        lines.append(f"<tr><td>{value}</td><td>{'<br>'.join(others)}</td></tr>")
+    return (
+        f'<details class="graph-words" id="graph-{name}-words">'
+        "<summary>The graph in words and numbers</summary>"
+        f'<ol class="steps">{steps}</ol><table><thead><tr><th>Forward</th>'
+        f"<th>Backward</th></tr></thead><tbody>{''.join(lines)}</tbody></table></details>"
+    )
+
+
+def values_in_words(node, values, unit):
+    text, factor = unit
+    written = node.written(np.asarray(values) / factor)
+    return f"{written} · {text}" if text else written
+
+
+def figure(graph, name):
+    """The two drawings and the words, as HTML."""
+    return (
+        f'<div class="drawings">{drawing(graph, name, "wide")}'
+        f"{drawing(graph, name, 'narrow')}</div>{in_words(graph, name)}"
+    )
+
+
+def described(name):
+    """The graph that a file of book/graphs describes."""
+    return run_path(str(GRAPHS / f"{name}.py"))["graph"]
+
+
+class GraphDirective(SphinxDirective):
+    """``{graph} layer_norm``, with the caption as its body."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self):
+        (name,) = self.arguments
+        if not (GRAPHS / f"{name}.py").exists():
+            raise self.error(f"book/graphs/{name}.py is not there")
+        self.env.note_dependency(str(GRAPHS / f"{name}.py"))
+        self.env.metadata[self.env.docname]["graphs"] = True
+        graph = nodes.container(classes=["graph"], ids=[f"graph-{name}"])
+        graph += nodes.raw("", figure(described(name), name), format="html")
+        caption = nodes.container(classes=["caption"])
+        self.state.nested_parse(self.content, self.content_offset, caption)
+        graph += caption
+        return [graph]
+
+
+def link_the_script(app, page, template, context, doctree):
+    """Link the script of the graphs, on pages that have one."""
+    if app.env.metadata.get(page, {}).get("graphs"):
+        app.add_js_file("graph.js", loading_method="defer")
+
+
+def setup(app):
+    app.add_directive("graph", GraphDirective)
+    app.connect("html-page-context", link_the_script)
+    return {"parallel_read_safe": True}

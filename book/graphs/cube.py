@@ -1,0 +1,45 @@
+"""The cube of 2, as two products: the smallest graph in which x goes two ways."""
+
+import numpy as np
+from graphs import Graph, Way, number
+
+from transformer_core.gradient_check import central_difference, complex_step
+
+x, dy = 2.0, 1.0
+u = x * x
+y = u * x
+du = dy * x
+through_u, directly = du * 2 * x, dy * u
+dx = through_u + directly
+h = 0.1
+point = np.array(x)
+central = float(central_difference(lambda x: x**3, point, h))
+complex_ = float(complex_step(lambda x: x**3, point, h))
+
+graph = Graph("The function x³ at 2, as two products")
+graph.node(
+    "x", "x", x, dx, at=(0, 0),
+    ways=(Way("u", "by u", through_u), Way("y", "directly", directly)),
+)
+graph.node("u", "u = x·x", u, du, at=(1, 0), of="x", by=lambda x: x * x, back="ū")
+graph.node("y", "y = u·x", y, dy, at=(2, 0), of="x u", by=lambda x, u: u * x, back="ȳ")
+graph.edge("x", "u", label=f"2x = {number(2 * x)}")
+graph.edge("u", "y", label=f"x = {number(x)}")
+graph.edge("x", "y", label=f"u = {number(u)}", wide=1, narrow=0.42)
+
+graph.step(f"Forward. The point is x = {number(x)}.", "x")
+graph.step(f"First product: u = x · x = {number(u)}.", "u")
+graph.step(f"Second product: y = u · x = {number(y)}. x stands in both.", "y")
+graph.step(f"Backward. The cotangent of y itself is ȳ = {number(dy)}.", "y'")
+graph.step(f"Through the second product: ū = ȳ · x = {number(du)}.", "u'")
+graph.step(
+    f"And from the first on to x: ū · 2x = {number(du)} · {number(2 * x)} = {number(through_u)}.",
+    "x<u",
+)
+graph.step(f"Directly from the second product: ȳ · u = {number(directly)}.", "x<y")
+graph.step(
+    f"What comes back in two ways adds up: {number(through_u)} + {number(directly)} = {number(dx)}. "
+    f"Measured with h = {h}: {central:.2f} by the central difference, {complex_:.2f} by the "
+    "complex step.",
+    "x'",
+)

@@ -1,0 +1,74 @@
+"""One Post-LN layer of an encoder on *cats chase mice*: the package's own, at its first weights."""
+
+import numpy as np
+from graphs import Graph
+
+from transformer_core.layers import EncoderLayer, LayerSpec
+from transformer_core.sentence import EMBEDDING, TOKENS
+
+layer = EncoderLayer(
+    LayerSpec(4, 2, 16, "post", dtype="float64"), np.random.default_rng(0)
+)
+x = EMBEDDING
+dy = np.array([[0.0, 0, 0, 0], [12, 0, 0, -12], [0, 0, 0, 0]])
+blocks = {"attention": layer.attention, "feed_forward": layer.feed_forward}
+
+
+def branch(block):
+    context = (None,) if block is layer.attention else ()
+    return lambda x: block.branch.forward(x[np.newaxis], *context)[0][0]
+
+
+def add_and_normalise(block):
+    return lambda x, f: block.norm.forward(x + f)[0]
+
+
+_, caches = layer.forward(x[np.newaxis])
+rows = {"X": x}
+for stream, source, (_, block) in zip("ZY", "XZ", blocks.items(), strict=True):
+    rows[f"f{stream}"] = branch(block)(rows[source])
+    rows[stream] = add_and_normalise(block)(rows[source], rows[f"f{stream}"])
+back, ways = {"Y": dy}, {}
+for stream, source, name in (("Y", "Z", "feed_forward"), ("Z", "X", "attention")):
+    cache = getattr(caches, name)
+    d, _ = blocks[name].norm.backward(back[stream][np.newaxis], cache.norm)
+    through, _ = blocks[name].branch.backward(d, cache.branch)
+    back[f"f{stream}"], ways[source] = d[0], through[0]
+    back[source] = d[0] + through[0]
+dx, _ = layer.backward(dy[np.newaxis], caches)
+assert np.allclose(dx[0], back["X"])
+told = [int(np.abs(back[name]).max(axis=1).astype(bool).sum()) for name in "ZX"]
+
+graph = Graph("One layer of an encoder on *cats chase mice*", lanes=2)
+graph.node("X", "X", x, back["X"], at=(0, 0), narrow=(0, 0.5), rows=TOKENS, digits=1)
+for rank, (stream, source, block) in enumerate(
+    (("Z", "X", layer.attention), ("Y", "Z", layer.feed_forward))
+):
+    graph.node(
+        f"f{stream}", f"f{'₁₂'[rank]}", rows[f"f{stream}"], back[f"f{stream}"],
+        at=(rank, 1), narrow=(2 * rank + 1, 1), of=source, by=branch(block), digits=1,
+    )
+    graph.node(
+        stream, stream, rows[stream], back[stream], at=(rank + 1, 0),
+        narrow=(2 * rank + 2, 0.5), of=f"{source} f{stream}", by=add_and_normalise(block),
+        digits=1,
+    )
+    graph.edge(source, stream, label="skip", narrow=-0.3)
+graph.edge("X", "fZ", label="attention")
+graph.edge("Z", "fY", label="feed-forward")
+
+graph.step("Forward. Three words, one row each, before any training.", "X")
+graph.step("Attention: every row takes something from every row.", "fZ")
+graph.step("What it has found is added to X, and each row is normalised.", "Z")
+graph.step("Feed-forward: each row for itself.", "fY")
+graph.step("Added and normalised again. These rows go into the next layer.", "Y")
+graph.step("Backward. Suppose the loss reads the row of *chase* alone.", "Y'")
+graph.step(
+    "LayerNorm hands its cotangent to both summands, the branch and the skip connection.",
+    "fY'",
+)
+graph.step(f"The two ways add up. {told[0]} of 3 rows has been told anything yet.", "Z'")
+graph.step("The same in the block of the attention.", "fZ'")
+graph.step(
+    f"Attention passes it on to all words: {told[1]} of 3 rows are told how to change.", "X'"
+)
