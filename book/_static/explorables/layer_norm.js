@@ -1,6 +1,6 @@
 // The three terms of LayerNorm's gradient at numbers that the reader moves.
+"use strict";
 explore("layer_norm", ({ stage, controls, say }) => {
-  "use strict";
   const { draw, number, fraction, power } = explore;
   const CATS = { x: [4, 2, 2, -4], gamma: [2, 1, 3, 1], dy: [3, 3, 1, 0] };
   const ROWS = {
@@ -19,7 +19,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
   const width = Math.max(280, Math.min(stage.clientWidth, 640));
   const column = (width - LEFT) / 4;
   const centre = (i) => LEFT + (i + 0.5) * column;
-  let top = 22;
+  let top = 14;
   for (const row of Object.values(ROWS)) {
     row.top = top;
     row.y = (v) => row.top + ((row.high - v) / (row.high - row.low)) * row.height;
@@ -49,27 +49,22 @@ explore("layer_norm", ({ stage, controls, say }) => {
     const eps = state.exponent === NO_EPS ? 0 : 10 ** state.exponent;
     const run = (row, scale = gamma) =>
       core.layerNorm(core.from([row]), core.from(scale), core.from(zeros), eps);
-    const [y, cache] = run(x);
-    const { dx } = core.layerNormBackward(core.from([dy]), cache);
+    const [, cache] = run(x), cotangent = core.from([dy]);
     const [xHat, plain] = run(x, ones);
-    const unscaled = core.layerNormBackward(core.from([dy]), plain).dx;
-    const g = dy.map((v, i) => v * gamma[i]);
-    const along = mean(g.map((v, i) => v * xHat.data[i]));
-    const mu = mean(x), s = Math.sqrt(mean(x.map((v) => (v - mu) ** 2)) + eps);
+    const terms = core.layerNormTerms(cotangent, cache);
+    const unscaled = core.layerNormBackward(cotangent, plain).dx;
     return {
-      mu, s, eps, xHat: [...xHat.data], dx: [...dx.data],
-      scale: g.map((v) => v / s),
-      mean: g.map(() => -mean(g) / s),
-      variance: [...xHat.data].map((v) => (-v * along) / s),
-      outside: [...unscaled.data].map((v, i) => v * gamma[i]),
+      mu: mean(x), s: 1 / cache.invStd.data[0], xHat: [...xHat.data],
+      dx: [...core.layerNormBackward(cotangent, cache).dx.data],
+      scale: terms.scale.data, mean: terms.mean.data, variance: terms.variance.data,
+      outside: Array.from(unscaled.data, (v, i) => v * gamma[i]),
       measured: explore.differences((row) => inner(run(row)[0].data, dy), x),
     };
   };
 
   const drawRows = ({ mu, s }) => {
     for (const [key, row] of Object.entries(ROWS)) {
-      const text = draw(picture, "text", { x: 2, y: row.y(0) + 5, style: "font-style: italic" }, row.letter);
-      text.style.fontSize = "17px";
+      draw(picture, "text", { x: 2, y: row.y(0) + 5, class: "letter" }, row.letter);
       draw(picture, "line", { x1: LEFT, x2: width, y1: row.y(0), y2: row.y(0), class: "axis" });
       state[key].forEach((v, i) => {
         draw(picture, "line", { x1: centre(i), x2: centre(i), y1: row.y(0), y2: row.y(v),
@@ -84,7 +79,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
       fill: "var(--face)" }));
     draw(picture, "line", { x1: LEFT, x2: width, y1: y(mu), y2: y(mu), stroke: "var(--mean-term)",
       "stroke-dasharray": "5 4" });
-    draw(picture, "text", { x: LEFT + 2, y: y(mu + s) - 4, class: "soft" },
+    draw(picture, "text", { x: LEFT, y: ROWS.x.top + ROWS.x.height + 14, class: "soft" },
       `mean ${number(mu)}, and s = ${number(s)} to each side`);
   };
 
@@ -94,7 +89,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
       Object.keys(TERMS).reduce((sum, key) => sum + Math.max(0, sign * now[key][i]), 0)));
     const limit = 1.08 * Math.max(0.2, ...ends, ...shown.map(Math.abs));
     const y = (v) => top + BARS / 2 - (v / limit) * (BARS / 2);
-    draw(picture, "text", { x: 2, y: y(0) + 5, style: "font-style: italic; font-size: 17px" }, "x̄");
+    draw(picture, "text", { x: 2, y: y(0) + 5, class: "letter" }, "x̄");
     draw(picture, "line", { x1: LEFT, x2: width, y1: y(0), y2: y(0), class: "axis" });
     const thick = Math.min(34, column * 0.36);
     COLUMNS.forEach((i) => {
@@ -135,6 +130,10 @@ explore("layer_norm", ({ stage, controls, say }) => {
     const now = compute();
     picture.replaceChildren();
     drawRows(now);
+    if (!now.dx.every(Number.isFinite)) {
+      say(`${move} All x are equal and ε = 0: the row is divided by 0. Raise ε.`.trim());
+      return;
+    }
     drawBars(now);
     const apart = now.dx.map((v, i) => v - now.measured[i]);
     const scale = Math.max(norm(now.dx), norm(now.measured), 1e-12);
