@@ -70,7 +70,7 @@ explore("simplex", ({ stage, controls, say }) => {
     element.dataset.name = name;
   };
 
-  const drawTriangle = ({ weights, dx }) => {
+  const drawTriangle = ({ weights, dx, slope }) => {
     const [x, y] = place(weights);
     WORDS.forEach((word, i) => {
       const foot = [0, 1].map((axis) => (corners[(i + 1) % 3][axis] + corners[(i + 2) % 3][axis]) / 2);
@@ -82,13 +82,16 @@ explore("simplex", ({ stage, controls, say }) => {
       named(text, `weight${i}`, weights[i], written(weights[i]));
     });
     // Downhill. A gradient that does not sum to 0 points out of the plane; its part in the plane is drawn.
-    const out = sum(dx) / 3, flat = dx.map((v) => out - v);
-    const scale = 0.6 / Math.max(2, Math.hypot(...flat));
-    const end = place(weights.map((w, i) => w + scale * flat[i]));
-    const kind = state.uncoupled ? "wrong" : "cotangent";
-    if (Math.hypot(end[0] - x, end[1] - y) > 2)
-      draw(picture, "line", { x1: x, y1: y, x2: end[0], y2: end[1], stroke: `var(--${kind})`, "stroke-width": 3.5,
-        "marker-end": `url(#simplex-${kind})` });
+    const arrow = (gradient, kind) => {
+      const out = sum(gradient) / 3, flat = gradient.map((v) => out - v);
+      const scale = 0.6 / Math.max(2, Math.hypot(...flat));
+      const end = place(weights.map((w, i) => w + scale * flat[i]));
+      if (Math.hypot(end[0] - x, end[1] - y) > 2)
+        draw(picture, "line", { x1: x, y1: y, x2: end[0], y2: end[1], stroke: `var(--${kind})`, "stroke-width": 3.5,
+          "marker-end": `url(#simplex-${kind})` });
+    };
+    arrow(slope, "cotangent");
+    if (state.uncoupled) arrow(dx, "wrong");
     draw(picture, "text", { x: beside ? left : space / 2, y: top + tall + 66, class: "soft",
       "text-anchor": beside ? "start" : "middle" }, "arrow: −x̄, the scores' way downhill");
     point.place(x, y, WORDS.map((word, i) => `${word} ${number(weights[i])}`).join(", "));
