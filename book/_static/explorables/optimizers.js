@@ -2,7 +2,7 @@
 explore("optimizers", ({ stage, controls, say }) => {
   const { canvas, choice, draw, handle, make, number, power, show, slider, toggle } = explore;
   const STEPS = 60, FLAT = 1, STEEP = 25, CENTRE = [2, 1];
-  const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, outlier: true, at: 30, size: 100 };
+  const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, outlier: true, at: 30, size: -60 };
   const KINDS = {
     sgd: { text: "SGD", hue: "blue", make: (theta) => core.sgd(theta, 10 ** state.rate) },
     momentum: { text: "momentum", hue: "orange", make: (theta) => core.sgd(theta, 10 ** state.rate, 0.9) },
@@ -119,10 +119,10 @@ explore("optimizers", ({ stage, controls, say }) => {
     tell(`The outlier comes in step ${value}.`);
   };
   const steps = slider(controls, { name: "at", label: "in step", min: 2, max: STEPS, step: 1, value: state.at, format: String }, outlierAt);
-  slider(controls, { name: "size", label: "added to both gradients", min: 0, max: 300, step: 10, value: state.size, format: String }, (value) => {
+  slider(controls, { name: "size", label: "added to both gradients", min: -200, max: 200, step: 10, value: state.size, format: (v) => number(v, 0) }, (value) => {
     state.size = value;
     paint();
-    tell(`The outlier adds ${value} to both gradients.`);
+    tell(`The outlier adds ${number(value, 0)} to both gradients.`);
   });
 
   const tell = (first) => say(`${first} At the end: ${Object.entries(KINDS).map(([name, { text }]) =>
