@@ -127,6 +127,7 @@ const explore = (() => {
   // A point of a drawing that mouse, finger and arrow keys move, in the drawing's units.
   // move(x, y) hears where it is wanted; place(x, y) puts it there.
   const handle = (drawing, { label, x, y, radius = 9, step = 5, className = "" }, move) => {
+    drawing.setAttribute("role", "group"); // an image would hide its handles
     const point = draw(drawing, "circle", { r: radius, class: `handle ${className}`, tabindex: 0,
       role: "slider", "aria-label": label, "aria-valuenow": 0 });
     let at = { x, y };

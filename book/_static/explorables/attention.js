@@ -1,0 +1,204 @@
+// One attention head with two entries in queries, keys and values, forward and backward.
+explore("attention", ({ stage, controls, say }) => {
+  const { button, canvas, choice, draw, fraction, handle, make, number, power, show, toggle } = explore;
+  const WORDS = ["cats", "chase", "mice"], HUES = { query: "query", key: "key", value: "value" };
+
+  // These queries and keys give the chapter's scores, but for a number that each row has in common.
+  const unit = Math.SQRT2 * Math.LN2;
+  const fresh = () => ({
+    query: [[-unit / 2, unit / 4], [unit, 0], [-unit / 2, (3 * unit) / 4]],
+    key: [[1, 1], [-1, 1], [0, -1]],
+    value: [[1, 5], [-2, 4], [-1, 2]],
+    doutput: [2, 1],
+  });
+  const state = { ...fresh(), focus: 1, causal: false, scaled: true };
+
+  const forward = ({ query, key, value }) => {
+    const stretch = state.scaled ? 1 : Math.SQRT2; // undoes the division by √K
+    return core.attention(core.map(core.from(query), (v) => stretch * v), core.from(key), core.from(value),
+      state.causal ? core.causalKeep(3) : null);
+  };
+
+  const cotangent = () => core.from(WORDS.map((_, t) => (t === state.focus ? state.doutput : [0, 0])));
+
+  const backward = (cache) => {
+    const { dquery, dkey, dvalue, dscores } = core.attentionBackward(cotangent(), cache);
+    const stretch = state.scaled ? 1 : Math.SQRT2;
+    return { query: core.nested(core.map(dquery, (v) => stretch * v)), key: core.nested(dkey), value: core.nested(dvalue),
+      scores: core.nested(dscores)[state.focus] };
+  };
+
+  const difference = (what, n, i) => {
+    const h = 1e-5, loss = (step) => {
+      const moved = { ...state, [what]: state[what].map((row, r) => row.map((v, c) => (r === n && c === i ? v + step : v))) };
+      const output = core.nested(forward(moved)[0])[state.focus];
+      return output[0] * state.doutput[0] + output[1] * state.doutput[1];
+    };
+    return (loss(h) - loss(-h)) / (2 * h);
+  };
+
+  // Two planes, each with its own place for (0, 0) and size of 1.
+  const panels = make("div", { className: "panels" });
+  stage.append(panels);
+  const plane = (title, label, left, top, scale) => {
+    const drawing = canvas(panels, 320, 320, label);
+    draw(drawing, "text", { x: 0, y: 12 }, title);
+    for (const line of [{ x1: 0, x2: 320, y1: top, y2: top }, { x1: left, x2: left, y1: 22, y2: 320 }])
+      draw(drawing, "line", { ...line, stroke: "var(--line)" });
+    return {
+      drawing,
+      at: ([x, y]) => [left + scale * x, top - scale * y],
+      from: (x, y) => [(x - left) / scale, (top - y) / scale],
+      step: scale / 10,
+    };
+  };
+  const asking = plane("queries and keys; gradients at half length", "Queries and keys in the plane, with their gradients", 160, 172, 72);
+  const answering = plane("values, output (dot) and cotangent", "Values, output and cotangent in the plane, with gradients", 160, 312, 44);
+
+  const arrow = ({ drawing, at }, hue, width) => {
+    const path = draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": width,
+      "stroke-linecap": "round", "pointer-events": "none" });
+    return (start, way) => {
+      const [x, y] = at(start), [tipX, tipY] = at([start[0] + way[0], start[1] + way[1]]);
+      const angle = Math.atan2(tipY - y, tipX - x);
+      const barb = (turn) => `M ${tipX} ${tipY} L ${tipX - 7 * Math.cos(angle + turn)} ${tipY - 7 * Math.sin(angle + turn)}`;
+      path.setAttribute("d", Math.hypot(tipX - x, tipY - y) < 2 ? "" : `M ${x} ${y} L ${tipX} ${tipY} ${barb(0.5)} ${barb(-0.5)}`);
+      return path;
+    };
+  };
+
+  const clamp = (v, low, high) => Math.min(high, Math.max(low, v));
+  const BOUNDS = { query: [[-2, 2], [-2, 2]], key: [[-2, 2], [-2, 2]], value: [[-3, 3], [0, 6]], doutput: [[-3, 3], [-3, 3]] };
+  const inside = (what, row) => row.map((v, i) => clamp(v, ...BOUNDS[what][i]));
+
+  const triangle = draw(answering.drawing, "path", { fill: "var(--value)", "fill-opacity": 0.12, stroke: "var(--value)", "stroke-dasharray": "4 3" });
+  const discs = ["key", "value"].map((what) => WORDS.map(() => draw((what === "key" ? asking : answering).drawing, "circle",
+    { fill: `var(--${what})`, "fill-opacity": 0.3 })));
+  const rays = WORDS.map(() => arrow(asking, "query", 2));
+  const spots = Object.fromEntries(["query", "key", "value"].map((what) => {
+    const where = what === "value" ? answering : asking;
+    return [what, WORDS.map((word, n) => {
+      const label = draw(where.drawing, "text", { style: `fill: var(--${HUES[what]})`, "pointer-events": "none" }, word);
+      const grip = handle(where.drawing, { label: `${what} of ${word}`, x: 0, y: 0, step: where.step },
+        (x, y) => { state[what][n] = inside(what, where.from(x, y)); paint(); tell(`The ${what} of ${word} is (${written(state[what][n])}).`); });
+      grip.point.style.stroke = `var(--${HUES[what]})`;
+      return { ...grip, label };
+    })];
+  }));
+  const dot = draw(answering.drawing, "circle", { r: 5, fill: "var(--ink)" });
+  const wish = arrow(answering, "cotangent", 3);
+  const tip = handle(answering.drawing, { label: "cotangent of the output", x: 0, y: 0, step: answering.step }, (x, y) => {
+    const output = core.nested(forward(state)[0])[state.focus], [a, b] = answering.from(x, y);
+    state.doutput = inside("doutput", [a - output[0], b - output[1]]);
+    paint();
+    tell(`The cotangent is (${written(state.doutput)}).`);
+  });
+  tip.point.style.stroke = "var(--cotangent)";
+  const pulls = Object.fromEntries(["query", "key", "value"].map((what) =>
+    [what, WORDS.map(() => arrow(what === "value" ? answering : asking, "cotangent", 2.5))]));
+
+  // The weights, and every gradient beside its difference quotient.
+  const written = (row) => row.map((v) => number(v)).join(", ");
+  const weights = make("table"), gradients = make("table");
+  const cells = WORDS.map(() => WORDS.map((_, s) => make("td", {})));
+  weights.append(make("caption", {}, "weights"), make("thead", {}, make("tr", {}, make("td"), ...WORDS.map((word) => make("th", { scope: "col" }, word)))),
+    make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...cells[t]))));
+  const outputs = [0, 1].map((c) => make("output", { name: `output-${c}` }));
+  const scores = WORDS.map((_, s) => make("output", { name: `dscore-${s}` }));
+  const worst = make("output", { name: "worst" });
+  const result = make("p", {}, "output of ", make("span", { className: "focus" }), ": (", outputs[0], ", ", outputs[1], "); gradient of its scores: (",
+    ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), "); largest gap between a gradient and its quotient: ", worst);
+  const pairs = {};
+  gradients.append(make("thead", {}, make("tr", {}, make("td"), ...["gradient", "quotient"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...["query", "key", "value"].flatMap((what) =>
+    WORDS.map((word, n) => {
+      pairs[`${what}-${n}`] = ["d", "measured-"].map((kind) => [0, 1].map((i) => make("output", { name: `${kind}${what}-${n}-${i}` })));
+      const name = make("th", { scope: "row" }, `${what} ${word}`);
+      name.style.color = `var(--${HUES[what]})`;
+      return make("tr", {}, name, ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b)));
+    }))));
+  panels.append(make("div", {}, weights, result), make("div", {}, gradients));
+  stage.append(make("p", {}, "Softmax ignores what a row of scores has in common, so two entries are enough for the chapter's weights."));
+
+  choice(controls, { name: "focus", label: "the loss reads", value: "1", options: { ...WORDS } }, (value) => {
+    state.focus = Number(value);
+    paint();
+    tell(`The loss reads ${WORDS[state.focus]}: the other two queries have the gradient 0.`);
+  });
+  toggle(controls, { name: "causal", label: "causal mask" }, (on) => {
+    state.causal = on;
+    paint();
+    tell(on ? "No word attends to a later one." : "Every word attends to all.");
+  });
+  toggle(controls, { name: "scaled", label: "divide by √K", checked: true }, (on) => {
+    state.scaled = on;
+    paint();
+    tell(on ? "Scores are divided by √2." : "Scores are not divided: the weights harden.");
+  });
+  button(controls, "one step of descent", () => {
+    const before = loss(), grads = backward(forward(state)[1]);
+    for (const what of ["query", "key", "value"])
+      state[what] = state[what].map((row, n) => inside(what, row.map((v, i) => v - 0.1 * grads[what][n][i])));
+    paint();
+    tell(`Rate 0.1: the product of cotangent and output went from ${number(before)} to ${number(loss())}.`);
+  });
+  button(controls, "the chapter's numbers", () => { Object.assign(state, fresh()); paint(); tell("Weights as in the chapter."); });
+
+  const loss = () => {
+    const output = core.nested(forward(state)[0])[state.focus];
+    return output[0] * state.doutput[0] + output[1] * state.doutput[1];
+  };
+  const tell = (first) => say(`${first} ${WORDS[state.focus]} weighs the words (${cells[state.focus].map((cell) => cell.textContent).join(", ")}).`);
+
+  const paint = () => {
+    const [output, cache] = forward(state), grads = backward(cache), all = core.nested(cache.weights);
+    const result = core.nested(output)[state.focus];
+    WORDS.forEach((word, n) => {
+      rays[n]([0, 0], state.query[n]).setAttribute("opacity", n === state.focus ? 1 : 0.35);
+      for (const what of ["query", "key", "value"]) {
+        const where = what === "value" ? answering : asking, [x, y] = where.at(state[what][n]);
+        const { label, place, point } = spots[what][n];
+        place(x, y, written(state[what][n]));
+        point.dataset.value = state[what][n];
+        label.setAttribute("text-anchor", what === "value" ? "end" : "start");
+        label.setAttribute("x", x + (what === "value" ? -12 : 12));
+        label.setAttribute("y", y + (what === "query" ? 18 : -8));
+        pulls[what][n](state[what][n], grads[what][n].map((v) => (what === "value" ? v : v / 2)));
+      }
+      discs.forEach((row, k) => {
+        const [x, y] = (k ? answering : asking).at(state[k ? "value" : "key"][n]);
+        row[n].setAttribute("cx", x);
+        row[n].setAttribute("cy", y);
+        row[n].setAttribute("r", 34 * Math.sqrt(all[state.focus][n]));
+      });
+      cells[n].forEach((cell, s) => {
+        cell.setAttribute("name", `weight-${n}-${s}`);
+        show(cell, all[n][s], fraction(all[n][s]));
+        cell.style.background = `color-mix(in srgb, var(--key) ${Math.round(40 * all[n][s])}%, transparent)`;
+        cell.parentNode.style.fontWeight = n === state.focus ? "bold" : "normal";
+      });
+    });
+    triangle.setAttribute("d", `M ${state.value.map((row) => answering.at(row).join(" ")).join(" L ")} Z`);
+    const [x, y] = answering.at(result), [tipX, tipY] = answering.at(result.map((v, i) => v + state.doutput[i]));
+    dot.setAttribute("cx", x);
+    dot.setAttribute("cy", y);
+    wish(result, state.doutput);
+    tip.place(tipX, tipY, written(state.doutput));
+    tip.point.dataset.value = state.doutput;
+    let gap = 0;
+    for (const what of ["query", "key", "value"])
+      for (let n = 0; n < 3; n += 1)
+        for (let i = 0; i < 2; i += 1) {
+          const measured = difference(what, n, i), [grad, quotient] = pairs[`${what}-${n}`];
+          show(grad[i], grads[what][n][i]);
+          show(quotient[i], measured);
+          gap = Math.max(gap, Math.abs(measured - grads[what][n][i]));
+        }
+    show(worst, gap, power(gap));
+    stage.querySelector(".focus").textContent = WORDS[state.focus];
+    scores.forEach((element, s) => show(element, grads.scores[s], fraction(grads.scores[s])));
+    outputs.forEach((element, c) => show(element, result[c], fraction(result[c])));
+  };
+
+  paint();
+  say("Drag the query of chase towards the key of mice: the output walks to the value of mice, and stays in the triangle.");
+});

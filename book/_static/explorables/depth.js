@@ -1,0 +1,151 @@
+// Stream and gradient through a deep encoder with random weights, in Post-LN and in Pre-LN.
+explore("depth", ({ stage, controls, say }) => {
+  const { button, canvas, choice, draw, handle, make, number, power, show, slider } = explore;
+  const B = 1, T = 8, D = 32, HEADS = 4, F = 128, LONGEST = 24;
+  const state = { layers: 12, ways: "both", seed: 1 };
+  const ones = core.tensor([D], new Float64Array(D).fill(1)), zeros = core.tensor([D]);
+  const norm = (x) => core.layerNorm(x, ones, zeros, 1e-5);
+  const rms = ({ data }) => Math.sqrt(data.reduce((sum, v) => sum + v * v, 0) / data.length);
+
+  // Weights as the package draws them, uniform between -1/√D_in and 1/√D_in, biases 0.
+  const branches = (seed) => {
+    const { uniform, normals } = core.generator(seed);
+    const weight = (inner, columns) => core.tensor([inner, columns], Float64Array.from({ length: inner * columns },
+      () => (2 * uniform() - 1) / Math.sqrt(inner)));
+    const x = normals([B, T, D]), dy = normals([B, T, D]);
+    const layers = Array.from({ length: LONGEST }, () => [
+      attend(Array.from({ length: 4 }, () => weight(D, D))), feed(weight(D, F), weight(F, D))]);
+    return { x, dy, blocks: layers.flat() };
+  };
+
+  const attend = ([q, k, v, o]) => ({
+    forward: (x) => {
+      const projected = [q, k, v].map((weight) => core.linear(x, weight));
+      const [read, cache] = core.attention(...projected.map(([y]) => core.splitHeads(y, HEADS)));
+      const [y, last] = core.linear(core.mergeHeads(read), o);
+      return [y, { projected, cache, last }];
+    },
+    backward: (dy, { projected, cache, last }) => {
+      const { dquery, dkey, dvalue } = core.attentionBackward(core.splitHeads(core.linearBackward(dy, last).dx, HEADS), cache);
+      return [dquery, dkey, dvalue].map((d, n) => core.linearBackward(core.mergeHeads(d), projected[n][1]).dx).reduce(core.add);
+    },
+  });
+
+  const feed = (first, second) => ({
+    forward: (x) => {
+      const [hidden, one] = core.linear(x, first), [active, two] = core.relu(hidden), [y, three] = core.linear(active, second);
+      return [y, { one, two, three }];
+    },
+    backward: (dy, { one, two, three }) =>
+      core.linearBackward(core.reluBackward(core.linearBackward(dy, three).dx, two).dx, one).dx,
+  });
+
+  // What forward and backward pass do with the two ways.
+  const none = (a) => core.map(a, () => 0);
+  const [skip, branch] = [(a) => a, (a, b) => b];
+  const WAYS = {
+    both: { text: "both ways", forward: core.add, backward: core.add },
+    skip: { text: "backward pass forgets the skip", forward: core.add, backward: branch },
+    branch: { text: "backward pass forgets the branch", forward: core.add, backward: skip },
+    noSkip: { text: "model without skip", forward: branch, backward: branch },
+    noBranch: { text: "model without branch", forward: skip, backward: skip },
+  };
+
+  const run = (pre, { x, dy, blocks }, layers) => {
+    const { forward, backward } = WAYS[state.ways], used = blocks.slice(0, 2 * layers), caches = [];
+    const streams = [rms(x)], gradients = [];
+    let stream = x, grad = dy;
+    for (const block of used) {
+      const [u, before] = pre ? norm(stream) : [stream];
+      const [out, inside] = block.forward(u);
+      const [y, after] = pre ? [forward(stream, out)] : norm(forward(stream, out));
+      caches.push({ before, inside, after });
+      stream = y;
+      streams.push(rms(stream));
+    }
+    if (pre) grad = core.layerNormBackward(grad, norm(stream)[1]).dx;
+    gradients.unshift(rms(grad));
+    used.forEach((_, n) => {
+      const k = used.length - 1 - n, { before, inside, after } = caches[k];
+      const around = pre ? grad : core.layerNormBackward(grad, after).dx;
+      const through = used[k].backward(around, inside);
+      grad = backward(around, pre ? core.layerNormBackward(through, before).dx : through);
+      gradients.unshift(rms(grad));
+    });
+    return { streams, gradients };
+  };
+
+  const panels = make("div", { className: "panels" });
+  stage.append(panels);
+  const across = (k) => 34 + (276 * k) / (2 * LONGEST);
+  const chart = (title, name) => {
+    const drawing = canvas(panels, 320, 250, `${title}: size of the stream and of its gradient after every block`);
+    draw(drawing, "text", { x: 34, y: 12 }, title);
+    const grid = draw(drawing, "g");
+    const line = (hue) => draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2.5 });
+    const parts = { stream: line("blue"), gradient: line("cotangent") };
+    draw(drawing, "line", { x1: 34, x2: 310, y1: 224, y2: 224, stroke: "var(--soft)" });
+    const words = { stream: "stream", gradient: "gradient" };
+    const notes = Object.fromEntries(Object.keys(words).map((what) => [what,
+      draw(drawing, "text", { name: `${name}-${what}`, "text-anchor": what === "stream" ? "end" : "start",
+        style: `fill: var(--${what === "stream" ? "blue" : "cotangent"})` })]));
+    const grip = handle(drawing, { label: `layers (${title})`, x: 0, y: 224, radius: 11, step: 276 / LONGEST },
+      (x) => go(Math.round(((x - 34) * LONGEST) / 276)));
+    draw(drawing, "text", { x: 0, y: 249 }, "input");
+    const note = draw(drawing, "text", { y: 249, "text-anchor": "middle" });
+    return { grid, parts, notes, grip, note };
+  };
+  const charts = { post: chart("Post-LN", "post"), pre: chart("Pre-LN", "pre") };
+
+  const layers = slider(controls, { name: "layers", label: "layers", min: 1, max: LONGEST, step: 1, value: state.layers, format: String }, (value) => go(value));
+  choice(controls, { name: "ways", label: "what is switched off", value: "both",
+    options: Object.fromEntries(Object.entries(WAYS).map(([key, { text }]) => [key, key === "both" ? "nothing" : text])) }, (value) => {
+    state.ways = value;
+    paint();
+    tell();
+  });
+  button(controls, "other weights", () => { state.seed += 1; model = branches(state.seed); paint(); tell(); });
+
+  const go = (value) => {
+    state.layers = Math.min(LONGEST, Math.max(1, value));
+    layers.value = state.layers;
+    paint();
+    tell();
+  };
+  const tell = () => say(`${state.layers} layers, ${WAYS[state.ways].text}: at the input the gradient has the size ${
+    charts.post.notes.gradient.dataset.size} in Post-LN and ${charts.pre.notes.gradient.dataset.size} in Pre-LN.`);
+
+  const size = (v) => (v >= 0.01 && v < 1000 ? number(v) : power(v));
+  const paint = () => {
+    const found = { post: run(false, model, state.layers), pre: run(true, model, state.layers) };
+    const all = Object.values(found).flatMap(({ streams, gradients }) => [...streams, ...gradients]).map(Math.log10);
+    const low = Math.min(-1, Math.floor(Math.min(...all))), high = Math.max(1, Math.ceil(Math.max(...all)));
+    const up = (v) => 210 - (150 * (Math.log10(v) - low)) / (high - low);
+    for (const [name, { streams, gradients }] of Object.entries(found)) {
+      const { grid, parts, notes, grip, note } = charts[name], every = Math.ceil((high - low) / 6);
+      grid.replaceChildren();
+      for (let decade = high; decade >= low; decade -= every) {
+        draw(grid, "line", { x1: 34, x2: 310, y1: up(10 ** decade), y2: up(10 ** decade), stroke: "var(--line)" });
+        draw(grid, "text", { x: 28, y: up(10 ** decade) + 4, "text-anchor": "end" }, decade === 0 ? "1" : power(10 ** decade, 0).replace("1·", ""));
+      }
+      const path = (values) => values.map((v, k) => `${k ? "L" : "M"} ${across(k)} ${up(v)}`).join(" ");
+      parts.stream.setAttribute("d", path(streams));
+      parts.gradient.setAttribute("d", path(gradients));
+      const end = streams[streams.length - 1], x = across(2 * state.layers);
+      show(notes.stream, end, `stream at the end ${size(end)}`);
+      show(notes.gradient, gradients[0], `gradient at the input ${size(gradients[0])}`);
+      notes.gradient.dataset.size = size(gradients[0]);
+      for (const [what, place, y] of [["stream", 310, 50], ["gradient", 34, 32]]) {
+        notes[what].setAttribute("x", place);
+        notes[what].setAttribute("y", y);
+      }
+      grip.place(x, 224, `${state.layers} layers`);
+      note.setAttribute("x", Math.max(84, Math.min(280, x)));
+      note.textContent = `${state.layers} layers`;
+    }
+  };
+
+  let model = branches(state.seed);
+  paint();
+  say("Let the backward pass forget the skip and add layers. Then let it forget the branch: the sizes hardly show it.");
+});

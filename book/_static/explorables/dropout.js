@@ -1,0 +1,152 @@
+// Dropout: the masks, the mean over them, and the gradient through them.
+explore("dropout", ({ stage, controls, say }) => {
+  const { button, canvas, draw, fraction, make, number, show, slider, toggle } = explore;
+  const x = core.from([4, 2, 2, -4]), dy = core.from([1, 2, -1, 1]), N = 4, LONGEST = 1000;
+  const { uniform } = core.generator(290);
+  const state = { p: 0.5, mask: [1, 0, 1, 1], backward: null, inverted: true, fresh: false, means: [] };
+  const sums = new Float64Array(N), squares = new Float64Array(N);
+
+  // The package's dropout with a mask that is given: it keeps where the random number reaches p.
+  const drop = (array, mask) => {
+    const coins = mask.values();
+    const [y, cache] = core.dropout(array, state.p, () => (coins.next().value ? 1 : -1));
+    const scale = state.inverted ? 1 : 1 - state.p;
+    return [core.map(y, (v) => scale * v), (cotangent) =>
+      core.map(core.dropoutBackward(cotangent, cache).dx, (v) => scale * v)];
+  };
+  const drawn = () => Array.from({ length: N }, () => (uniform() >= state.p ? 1 : 0));
+
+  const panels = make("div", { className: "panels" });
+  stage.append(panels);
+  const across = (i) => 40 + 80 * i;
+
+  // One row of bars for what goes in, what comes out, and a mark for each.
+  const bars = (title, label, scale, hue, names) => {
+    const panel = panels.appendChild(make("div")), drawing = canvas(panel, 320, 236, label), middle = 122;
+    const up = (v) => middle - Math.max(-92, Math.min(92, scale * v));
+    draw(drawing, "text", { x: 0, y: 12 }, title);
+    draw(drawing, "line", { x1: 0, x2: 320, y1: middle, y2: middle, stroke: "var(--soft)" });
+    const parts = Array.from({ length: N }, (_, i) => ({
+      out: draw(drawing, "rect", { x: across(i) - 16, width: 32, fill: `var(--${hue})` }),
+      outline: draw(drawing, "rect", { x: across(i) - 22, width: 44, fill: "none", stroke: "var(--ink)", "stroke-dasharray": "4 3" }),
+      mark: draw(drawing, "path", { fill: "none", stroke: "var(--ink)", "stroke-width": 2.5 }),
+      text: draw(drawing, "text", { x: across(i), y: 231, "text-anchor": "middle", name: `${names}-${i}` }),
+    }));
+    const bar = (rect, v) => {
+      rect.setAttribute("y", Math.min(middle, up(v)));
+      rect.setAttribute("height", Math.abs(up(v) - middle));
+    };
+    return { panel, set: (i, given, out, mark) => {
+      const part = parts[i];
+      bar(part.outline, given);
+      bar(part.out, out);
+      part.mark.setAttribute("d", mark === null ? "" : `M ${across(i) - 28} ${up(mark)} h 56`);
+      show(part.text, out, fraction(out));
+    } };
+  };
+  const forward = bars("y (bars), x (dashed), mean of y (line)", "The output, entry by entry, beside the input", 10, "blue", "y");
+  const back = bars("x̄ (bars), ȳ (dashed), measured (line)", "The gradient, entry by entry, beside the cotangent", 20, "purple", "dx");
+
+  // The coins: a row of switches.
+  const coins = make("div", { className: "coins" });
+  coins.setAttribute("role", "group");
+  coins.setAttribute("aria-label", "the mask: press an entry to drop or keep it");
+  const coin = Array.from({ length: N }, (_, i) => button(coins, "", () => {
+    state.mask[i] = 1 - state.mask[i];
+    restart();
+    paint();
+    say(`Entry ${i} is ${state.mask[i] ? "kept" : "dropped"}: its gradient is ${number(gradient()[i])}.`);
+  }));
+  forward.panel.append(coins);
+
+  // The means over all masks so far.
+  const history = canvas(panels, 320, 236, "Mean of the output over the masks so far, entry by entry");
+  const along = (n) => 24 + (290 * Math.log10(n)) / 3, height = (v) => 120 - 16 * Math.max(-6, Math.min(6, v));
+  draw(history, "text", { x: 0, y: 12 }, "Mean of y over the masks so far");
+  for (const v of [-4, -2, 0, 2, 4]) {
+    draw(history, "line", { x1: 24, x2: 314, y1: height(v), y2: height(v), stroke: "var(--line)", "stroke-dasharray": "4 3" });
+    draw(history, "text", { x: 18, y: height(v) + 4, "text-anchor": "end" }, number(v, 0));
+  }
+  for (const n of [1, 10, 100, 1000])
+    draw(history, "text", { x: along(n), y: 234, "text-anchor": n === 1000 ? "end" : "middle" }, String(n));
+  const lines = ["blue", "orange", "green", "purple"].map((hue) =>
+    draw(history, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2 }));
+
+  // Mean and variance over them, beside what the theorem says.
+  const count = make("output", { name: "count" });
+  const row = (name) => Array.from({ length: N }, (_, i) => make("output", { name: `${name}-${i}` }));
+  const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread") };
+  const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected" };
+  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", {}, make("tbody", {},
+    ...Object.entries(words).map(([name, text]) => make("tr", {}, make("th", { scope: "row" }, text),
+      ...found[name].map((output) => make("td", {}, output))))))));
+
+  slider(controls, { name: "p", label: "rate p", min: 0.05, max: 0.9, step: 0.05, value: state.p }, (value) => {
+    state.p = value;
+    restart();
+    paint();
+    say(`What is kept is multiplied by ${state.inverted ? number(1 / (1 - value)) : 1}.`);
+  });
+  const press = (label, times) => button(controls, label, () => {
+    for (let n = 0; n < times; n += 1) {
+      if (state.means.length === LONGEST) restart();
+      throwCoins();
+    }
+    paint();
+    say(`${state.means.length} masks: the mean of y is (${mean().map((v) => number(v)).join(", ")}).`);
+  });
+  press("draw a mask", 1);
+  press("draw 100", 100);
+  button(controls, "start anew", () => { restart(); paint(); say("No mask drawn yet."); });
+  toggle(controls, { name: "inverted", label: "divide by 1 − p", checked: true }, (on) => {
+    state.inverted = on;
+    restart();
+    paint();
+    say(on ? "Inverted dropout: the mean over the masks is x." : `Without the scale the mean over the masks is ${number(1 - state.p)} x.`);
+  });
+  toggle(controls, { name: "fresh", label: "a fresh mask backward (a mistake)" }, (on) => {
+    state.fresh = on;
+    state.backward = drawn();
+    paint();
+    say(on ? "The backward pass has drawn its own mask: bars leave the measured lines." : "The mask of the forward pass: every bar reaches its line.");
+  });
+
+  const restart = () => { state.means = []; sums.fill(0); squares.fill(0); };
+  const throwCoins = (mask = drawn()) => {
+    state.mask = mask;
+    state.backward = drawn();
+    const [y] = drop(x, state.mask);
+    y.data.forEach((v, i) => { sums[i] += v; squares[i] += v * v; });
+    state.means.push([...sums].map((v) => v / (state.means.length + 1)));
+  };
+  const mean = () => state.means[state.means.length - 1] ?? null;
+  const gradient = () => drop(x, state.fresh ? state.backward : state.mask)[1](dy).data;
+
+  for (let n = 0; n < 99; n += 1) throwCoins();
+  throwCoins([1, 0, 1, 1]);
+
+  const paint = () => {
+    const [y] = drop(x, state.mask), dx = gradient(), means = mean(), h = 1e-5;
+    const loss = (i, step) => drop(core.map(x, (v, n) => v + (n === i ? step : 0)), state.mask)[0]
+      .data.reduce((sum, v, n) => sum + v * dy.data[n], 0);
+    for (let i = 0; i < N; i += 1) {
+      forward.set(i, x.data[i], y.data[i], means && means[i]);
+      back.set(i, dy.data[i], dx[i], (loss(i, h) - loss(i, -h)) / (2 * h));
+      coin[i].textContent = state.mask[i] ? "kept" : "dropped";
+      coin[i].setAttribute("aria-label", `entry ${i}`);
+      coin[i].setAttribute("aria-pressed", state.mask[i] === 1);
+      lines[i].setAttribute("d", state.means.map((row, n) => `${n ? "L" : "M"} ${along(n + 1)} ${height(row[i])}`).join(" "));
+    }
+    show(count, state.means.length, String(state.means.length));
+    const scale = state.inverted ? 1 : 1 - state.p, drawnSoFar = state.means.length;
+    for (let i = 0; i < N; i += 1) {
+      show(found.mean[i], means ? means[i] : NaN, means ? undefined : "–");
+      show(found.expected[i], scale * x.data[i]);
+      show(found.variance[i], means ? squares[i] / drawnSoFar - means[i] ** 2 : NaN, means ? undefined : "–");
+      show(found.spread[i], scale ** 2 * state.p / (1 - state.p) * x.data[i] ** 2);
+    }
+  };
+
+  paint();
+  say("Turn a coin, or draw masks until the lines stand on the dashed values; then let the backward pass draw its own mask.");
+});

@@ -1,0 +1,469 @@
+"""What the explorables of the later chapters show after given moves, against the package."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from texts import ROOT
+
+from transformer_core import ops
+from transformer_core.layers import LayerSpec
+from transformer_core.models import Encoder
+from transformer_core.ops.dropout import DropoutCache
+from transformer_core.optim import SGD, Adam, AdamW
+
+HTML = ROOT / "_build" / "html"
+if not (HTML / "index.html").exists():
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+
+PAGES = {
+    "positions": "230_embedding",
+    "attention": "210_attention",
+    "mask": "210_attention",
+    "depth": "270_residual",
+    "optimizers": "240_optimizers",
+    "dropout": "290_dropout",
+}
+CLOSE = {"rtol": 1e-12, "atol": 1e-13}
+
+
+class Explorable:
+    """A figure on its page, moved by what a reader moves."""
+
+    def __init__(self, browser, name, width=1280):
+        self.errors = []
+        self.context = browser.new_context(
+            offline=True, viewport={"width": width, "height": 900}
+        )
+        self.tab = self.context.new_page()
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on("console", self.listen)
+        page = HTML / "book" / f"{PAGES[name]}.html"
+        self.tab.goto(page.as_uri(), wait_until="domcontentloaded")
+        self.figure = self.tab.locator(f"#explorable-{name}.alive")
+        self.figure.wait_for()
+
+    def listen(self, message):
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def slide(self, name, value):
+        self.figure.locator(f"input[name={name}]").evaluate(
+            "(field, value) => { field.value = value; field.dispatchEvent(new Event('input')) }",
+            value,
+        )
+
+    def choose(self, name, value):
+        self.figure.locator(f"select[name={name}]").select_option(value)
+
+    def press(self, label, *keys):
+        handle = self.figure.get_by_label(label, exact=True)
+        for key in keys:
+            handle.press(key)
+
+    def click(self, name):
+        self.figure.get_by_role("button", name=name, exact=True).click()
+
+    def tick(self, name, on):
+        self.figure.locator(f"input[name={name}]").set_checked(on)
+
+    def shown(self, *names):
+        """The numbers under these names, all of whose digits the page keeps."""
+        read = "(part, names) => names.map((n) => part.querySelector(`[name=${n}]`).dataset.value)"
+        return np.array([float(value) for value in self.figure.evaluate(read, names)])
+
+    def grid(self, name, *lengths):
+        places = itertools.product(*map(range, lengths))
+        return self.shown(
+            *("-".join([name, *map(str, place)]) for place in places)
+        ).reshape(lengths)
+
+    def at(self, label):
+        handle = self.figure.get_by_label(label, exact=True)
+        return [float(v) for v in handle.get_attribute("data-value").split(",")]
+
+    def said(self):
+        return self.figure.locator(".said").inner_text()
+
+
+@pytest.fixture
+def explore(browser):
+    opened = []
+
+    def start(name, **settings):
+        opened.append(Explorable(browser, name, **settings))
+        return opened[-1]
+
+    yield start
+    for figure in opened:
+        assert figure.errors == []
+        figure.context.close()
+
+
+class Generator:
+    """``core.generator``: the same numbers for the same seed."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def uniform(self):
+        self.state = (self.state + 0x6D2B79F5) % 2**32
+        t = (self.state ^ self.state >> 15) * (1 | self.state) % 2**32
+        t ^= (t + (t ^ t >> 7) * (61 | t)) % 2**32
+        return (t ^ t >> 14) / 2**32
+
+    def uniforms(self, *shape):
+        return np.array([self.uniform() for _ in range(math.prod(shape))]).reshape(
+            shape
+        )
+
+    def normals(self, *shape):
+        pairs = self.uniforms(math.prod(shape), 2).reshape(*shape, 2)
+        return np.sqrt(-2 * np.log(1 - pairs[..., 0])) * np.cos(
+            2 * np.pi * pairs[..., 1]
+        )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_a_phone_nothing_scrolls_sideways(explore, name):
+    figure = explore(name, width=360)
+    width = figure.tab.evaluate("document.documentElement.scrollWidth")
+    assert width <= 360
+    box = figure.figure.bounding_box()
+    inner = figure.figure.locator("table, svg, .controls > *").all()
+    for part in (part.bounding_box() for part in inner):
+        assert part["x"] >= box["x"]
+        assert part["x"] + part["width"] <= box["x"] + box["width"] + 0.5
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
+    figure = explore(name)
+    keys = {"select": "ArrowDown", "button": "Enter", "input[type=checkbox]": "Space"}
+    keys |= {"input[type=range]": "ArrowLeft", ".handle": "ArrowLeft"}
+    moved = 0
+    for selector, key in keys.items():
+        for control in figure.figure.locator(selector).all():
+            figure.figure.locator(".said").evaluate("said => { said.textContent = '' }")
+            control.press(key)
+            assert figure.said(), f"{selector} {control.inner_text()}"
+            moved += 1
+    assert moved >= 3
+
+
+def test_the_hands_turn_by_the_offset_alone(explore):
+    figure = explore("positions")
+    table = ops.sinusoidal_positions(64, 16)
+    frequencies = 10000.0 ** (-np.arange(0, 16, 2) / 16)
+    figure.slide("t", 11)
+    figure.slide("k", 6)
+    first = figure.shown("inner")
+    np.testing.assert_allclose(first, table[11] @ table[17], **CLOSE)
+    figure.press("position t", *["ArrowRight"] * 3)
+    figure.press("position t + k", "ArrowLeft", "ArrowRight")
+    assert figure.said().startswith("Positions 14 and 20")
+    np.testing.assert_allclose(figure.grid("turn", 8), 6 * frequencies, **CLOSE)
+    np.testing.assert_allclose(figure.shown("inner"), table[14] @ table[20], **CLOSE)
+    np.testing.assert_allclose(figure.shown("cosines"), first, **CLOSE)
+    assert figure.shown("gap") < 1e-14
+
+
+def attention_shown(figure):
+    return {
+        what: np.array([figure.at(f"{what} of {word}") for word in WORDS])
+        for what in ("query", "key", "value")
+    }
+
+
+WORDS = ["cats", "chase", "mice"]
+
+
+def test_attention_starts_with_the_weights_of_the_chapter(explore):
+    figure = explore("attention")
+    weights = np.array([[1, 2, 1], [4, 1, 2], [2, 4, 1]])
+    np.testing.assert_allclose(
+        figure.grid("weight", 3, 3), weights / weights.sum(axis=1)[:, None], **CLOSE
+    )
+    np.testing.assert_allclose(figure.grid("output", 2), [0, 4], **CLOSE)
+    np.testing.assert_allclose(
+        figure.grid("dscore", 3), np.array([12, -4, -8]) / 7, **CLOSE
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_attention_follows_every_handle(explore, causal, scaled):
+    figure = explore("attention")
+    figure.tick("causal", causal)
+    figure.tick("scaled", scaled)
+    figure.press("query of mice", "ArrowUp", "ArrowUp", "ArrowLeft")
+    figure.press("key of chase", "ArrowDown", "ArrowLeft")
+    figure.press("value of cats", "ArrowDown")
+    figure.choose("focus", "2")
+    figure.press("cotangent of the output", "ArrowRight", "ArrowUp", "ArrowUp")
+    figure.click("one step of descent")
+    given = attention_shown(figure)
+    assert not np.allclose(given["value"], [[1, 5], [-2, 4], [-1, 2]])
+    stretch = 1 if scaled else math.sqrt(2)
+    output, cache = ops.attention(
+        stretch * given["query"],
+        given["key"],
+        given["value"],
+        ops.causal_keep(3) if causal else None,
+    )
+    doutput = np.zeros((3, 2))
+    doutput[2] = figure.at("cotangent of the output")
+    assert not np.allclose(doutput[2], [2, 1])
+    dquery, dkey, dvalue = ops.attention_backward(doutput, cache)
+    np.testing.assert_allclose(figure.grid("weight", 3, 3), cache.weights, **CLOSE)
+    np.testing.assert_allclose(figure.grid("output", 2), output[2], **CLOSE)
+    grads = {"query": stretch * dquery, "key": dkey, "value": dvalue}
+    for what, grad in grads.items():
+        np.testing.assert_allclose(figure.grid(f"d{what}", 3, 2), grad, **CLOSE)
+        measured = figure.grid(f"measured-{what}", 3, 2)
+        np.testing.assert_allclose(measured, grad, atol=1e-8)
+        assert np.abs(grad).max() > 0.01
+
+
+QUERIES = (
+    2
+    * math.log(2)
+    * np.array([[-1, 0, 0, 1], [2, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
+)
+KEYS = np.array([[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 0], [1, 1, 1, 0]])
+VALUES = np.array([[1.0, 5], [-2, 4], [-1, 2], [4, 1]])
+CAUSAL, PADDING = ops.causal_keep(4), ops.padding_keep(np.array([3]), 4)[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("preset", "keep"),
+    [
+        ("no mask", np.ones((4, 4), bool)),
+        ("causal", CAUSAL),
+        ("padding", np.broadcast_to(PADDING, (4, 4))),
+        ("both", CAUSAL & PADDING),
+        ("an empty row", np.array([[True], [False], [True], [True]]) & np.ones(4, bool)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("after", [False, True])
+def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
+    figure = explore("mask")
+    figure.click(preset)
+    figure.choose("after", "after" if after else "")
+    figure.slide("length", 2.5)
+    figure.press("mice attends to cats", "ArrowLeft", "Enter")
+    keep = keep.copy()
+    keep[2, 0] = not keep[2, 0]
+
+    def run(length):
+        key = KEYS * np.array([1, 1, length, 1])[:, None]
+        output, cache = ops.attention(QUERIES, key, VALUES, None if after else keep)
+        weights = cache.weights * keep
+        return (weights @ VALUES if after else output), weights
+
+    output, weights = run(2.5)
+    moved = np.linalg.norm(output - run(1)[0], axis=1)
+    np.testing.assert_allclose(figure.grid("weight", 4, 4), weights, **CLOSE)
+    np.testing.assert_allclose(figure.grid("sum", 4), weights.sum(axis=1), **CLOSE)
+    np.testing.assert_allclose(figure.grid("output", 4, 2), output, **CLOSE)
+    np.testing.assert_allclose(figure.grid("moved", 4), moved, **CLOSE)
+    if preset == "causal":
+        assert (moved[:2] > 0.01).any() == after
+
+
+def fresh_encoder(placement, layers, seed):
+    """The package's encoder with the weights that the page draws, and input and cotangent."""
+    draw = Generator(seed)
+    x, dy = draw.normals(1, 8, 32), draw.normals(1, 8, 32)
+    spec = LayerSpec(32, 4, 128, placement, dtype="float64")
+    encoder = Encoder(spec, layers, np.random.default_rng(0), placement == "pre")
+
+    def weight(inner, columns):
+        return (2 * draw.uniforms(inner, columns) - 1) / math.sqrt(inner)
+
+    for layer in encoder.layers:
+        attention, feed_forward = layer.attention.branch, layer.feed_forward.branch
+        attention.query_key_value.weight[...] = np.concatenate(
+            [weight(32, 32) for _ in range(3)], axis=1
+        )
+        attention.output.weight[...] = weight(32, 32)
+        feed_forward.hidden.weight[...] = weight(32, 128)
+        feed_forward.output.weight[...] = weight(128, 32)
+    return encoder, x, dy
+
+
+def size(x):
+    return float(np.sqrt((x * x).mean()))
+
+
+def two_ways(block, dy, cache):
+    dx, _ = block.backward(dy, cache)
+    skip = dy if block.pre else block.norm.backward(dy, cache.norm)[0]
+    return skip, dx - skip
+
+
+def through(block, x, skip, branch):
+    """A block whose model has the skip connection or the branch alone."""
+    normalised, norm_cache = block.norm.forward(x) if block.pre else (x, None)
+    out, cache = block.branch.forward(normalised)
+    y = skip * x + branch * out
+    if not block.pre:
+        y, norm_cache = block.norm.forward(y)
+
+    def backward(dy):
+        if not block.pre:
+            dy, _ = block.norm.backward(dy, norm_cache)
+        dx = branch * block.branch.backward(dy, cache)[0]
+        if block.pre:
+            dx, _ = block.norm.backward(dx, norm_cache)
+        return skip * dy + dx
+
+    return y, backward
+
+
+@pytest.mark.parametrize("ways", ["both", "skip", "branch", "noSkip", "noBranch"])
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
+    figure = explore("depth")
+    figure.slide("layers", 5)
+    figure.press(
+        "layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight"
+    )
+    figure.choose("ways", ways)
+    figure.click("other weights")
+    encoder, stream, grad = fresh_encoder(placement, 7, 2)
+    blocks = [
+        b for layer in encoder.layers for b in (layer.attention, layer.feed_forward)
+    ]
+    backwards = []
+    for block in blocks:
+        if ways in ("noSkip", "noBranch"):
+            stream, back = through(block, stream, ways != "noSkip", ways != "noBranch")
+        else:
+            stream, cache = block.forward(stream)
+            pick = {"both": sum, "skip": lambda w: w[1], "branch": lambda w: w[0]}[ways]
+
+            def back(dy, block=block, cache=cache, pick=pick):
+                return pick(two_ways(block, dy, cache))
+
+        backwards.append(back)
+    if encoder.final_norm:
+        _, cache = encoder.final_norm.forward(stream)
+        grad, _ = encoder.final_norm.backward(grad, cache)
+    for back in reversed(backwards):
+        grad = back(grad)
+    np.testing.assert_allclose(
+        figure.shown(f"{placement}-stream", f"{placement}-gradient"),
+        [size(stream), size(grad)],
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_optimisers_take_the_packages_steps(explore, turned):
+    figure = explore("optimizers")
+    figure.choose("turned", "turned" if turned else "")
+    figure.slide("rate", -1.7)
+    figure.slide("adaptive", -0.8)
+    figure.slide("decay", 0.25)
+    figure.slide("at", 20)
+    figure.slide("size", 70)
+    figure.press("start", "ArrowLeft", "ArrowLeft", "ArrowDown")
+    figure.press("step of the outlier", "ArrowRight", "ArrowRight")
+    start = np.array(figure.at("start"))
+    np.testing.assert_allclose(start, [9, 2.5])
+    angle = math.pi / 6 if turned else 0
+    cosine, sine = math.cos(angle), math.sin(angle)
+    turn = np.array([[cosine, -sine], [sine, cosine]])
+    curvature = turn @ np.diag([1, 25]) @ turn.T
+    kinds = {
+        "sgd": lambda p: SGD(p, 10**-1.7),
+        "momentum": lambda p: SGD(p, 10**-1.7, 0.9),
+        "adam": lambda p: Adam(p, 10**-0.8),
+        "adamw": lambda p: AdamW(p, 10**-0.8, weight_decay=0.25),
+    }
+
+    def run(make, outlier):
+        theta = start.copy()
+        optimizer, path, roots = make({"theta": theta}), [start], []
+        for step in range(1, 61):
+            grad = curvature @ (theta - [2, 1]) + outlier * 70.0 * (step == 22)
+            optimizer.step({"theta": grad})
+            path.append(theta.copy())
+            if "second_moment" in optimizer.averages:
+                v = optimizer.averages["second_moment"]["theta"][0]
+                roots.append(math.sqrt(v / (1 - 0.999**step)))
+        return path, roots
+
+    for name, make in kinds.items():
+        path, roots = run(make, True)
+        calm, _ = run(make, False)
+        expected = [
+            np.linalg.norm(path[22] - path[21]),
+            np.linalg.norm(path[60] - [2, 1]),
+            np.linalg.norm(calm[60] - [2, 1]),
+        ]
+        shown = figure.shown(f"{name}-at", f"{name}-distance", f"{name}-without")
+        np.testing.assert_allclose(shown, expected, **CLOSE)
+        assert abs(expected[1] - expected[2]) > 0.01
+        if name == "adam":
+            np.testing.assert_allclose(
+                figure.shown("divisor-before", "divisor-after", "divisor-end"),
+                [roots[20], roots[21], roots[59]],
+                **CLOSE,
+            )
+
+
+class Coins:
+    """Instead of a generator: a mask that is given."""
+
+    def __init__(self, mask):
+        self.mask = np.array(mask)
+
+    def random(self, shape, dtype):
+        return np.where(self.mask, 1, -1).astype(dtype).reshape(shape)
+
+
+CATS, CATS_COTANGENT = np.array([4.0, 2, 2, -4]), np.array([1.0, 2, -1, 1])
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_dropout_passes_the_gradient_where_the_mask_passes(explore, inverted):
+    figure = explore("dropout")
+    figure.slide("p", 0.3)
+    figure.tick("inverted", inverted)
+    for entry in (0, 1):
+        figure.figure.get_by_label(f"entry {entry}", exact=True).press("Enter")
+    mask = [False, True, True, True]
+    scale = 1 if inverted else 0.7
+    y, cache = ops.dropout(CATS, 0.3, Coins(mask))
+    np.testing.assert_allclose(figure.grid("y", 4), scale * y, **CLOSE)
+    np.testing.assert_allclose(
+        figure.grid("dx", 4),
+        scale * ops.dropout_backward(CATS_COTANGENT, cache),
+        **CLOSE,
+    )
+
+
+def test_the_means_over_the_masks_approach_the_input(explore):
+    figure = explore("dropout")
+    draw = Generator(290)
+    draw.uniforms(99 * 8 + 4)  # what the first picture has drawn: masks for both passes
+    figure.slide("p", 0.25)
+    for _ in range(3):
+        figure.click("draw 100")
+    figure.click("draw a mask")
+    throws = draw.uniforms(301, 2, 4) >= 0.25
+    outputs = [ops.dropout(CATS, 0.25, Coins(mask))[0] for mask in throws[:, 0]]
+    mean, variance = np.mean(outputs, axis=0), np.var(outputs, axis=0)
+    assert figure.shown("count") == 301
+    np.testing.assert_allclose(figure.grid("mean", 4), mean, **CLOSE)
+    np.testing.assert_allclose(figure.grid("variance", 4), variance, rtol=1e-11)
+    np.testing.assert_allclose(figure.grid("expected", 4), CATS, **CLOSE)
+    np.testing.assert_allclose(figure.grid("spread", 4), CATS**2 / 3, **CLOSE)
+    assert np.abs(mean - CATS).max() < 0.5
+    figure.tick("fresh", True)
+    fresh = draw.uniforms(4) >= 0.25
+    dx = ops.dropout_backward(CATS_COTANGENT, DropoutCache(fresh, 0.25))
+    np.testing.assert_allclose(figure.grid("dx", 4), dx, **CLOSE)
