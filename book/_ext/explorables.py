@@ -61,7 +61,7 @@ def store_stills(html):
             if 'class="explorable' not in page.read_text(encoding="utf-8"):
                 continue
             tab.goto(page.as_uri())
-            for figure in tab.locator(".explorable").all():
+            for figure in tab.locator(".explorable:not(.model)").all():
                 name = figure.get_attribute("id").removeprefix("explorable-")
                 drawn = figure.locator(".stage").inner_html()
                 (STATIC / "stills" / f"{name}.html").write_text(drawn + "\n")

@@ -189,30 +189,31 @@ const models = (() => {
 
   const bert = ({ settings: { spec, layers }, parameters: p }) => {
     const { "tokens.table": table, "positions.table": positions, "readout.bias": bias } = p;
-    const body = chain([layerNorm(p, "embedding_norm", spec.norm)], [encoder(p, spec, layers)]);
+    const norm = layerNorm(p, "embedding_norm", spec.norm), body = encoder(p, spec, layers);
     return {
       // Logits (1, V) of what may stand at a place of a sequence of ids.
       forward: (sequence, place) => {
         const T = sequence.length, D = spec.width;
         const [rows] = core.embedding(core.ids([sequence]), table);
-        const x = core.add(rows, core.tensor([1, T, D], positions.data.subarray(0, T * D)));
+        const sum = core.map(rows, (v, n) => v + positions.data[n]);
+        const [x] = norm ? norm.forward(sum) : [sum];
         const [h, bodyCache] = body.forward(x);
         const [row, rowCache] = core.embedding(core.ids([place]), core.reshape(h, [T, D]));
         const [logits, readout] = core.tiedReadout(row, table, bias);
-        const attention = weightsOf(everyOther(bodyCache[bodyCache.length - 1].slice(0, 2 * layers), 0, 2));
-        return [logits, { rows, body: bodyCache, row: rowCache, readout, attention }];
+        const attention = weightsOf(everyOther(bodyCache.slice(0, 2 * layers), 0, 2));
+        return [logits, { x, body: bodyCache, row: rowCache, readout, attention }];
       },
-      // The gradient of each token's row, (1, T, D).
-      backward: (dlogits, { rows, body: bodyCache, row, readout }) => {
+      // The gradient of what the encoder is given, (1, T, D).
+      backward: (dlogits, { x, body: bodyCache, row, readout }) => {
         const { dh } = core.tiedReadoutBackward(dlogits, readout);
         const { dtable } = core.embeddingBackward(dh, row);
-        return body.backward(core.reshape(dtable, rows.shape), bodyCache);
+        return body.backward(core.reshape(dtable, x.shape), bodyCache);
       },
     };
   };
 
-  // The gradient of -ln p(word) with respect to the row of each token: its norm, and its inner product
-  // with the row.
+  // The gradient of -ln p(word) with respect to what the encoder is given at each place: its length, and
+  // its inner product with that input.
   const influence = (model, [logits, cache], word) => {
     const [, loss] = core.crossEntropy(logits, core.ids([word]));
     const gradient = model.backward(core.crossEntropyBackward(1, loss).dlogits, cache);
@@ -221,7 +222,7 @@ const models = (() => {
       let square = 0, product = 0;
       for (let n = t * D; n < (t + 1) * D; n += 1) {
         square += gradient.data[n] ** 2;
-        product += gradient.data[n] * cache.rows.data[n];
+        product += gradient.data[n] * cache.x.data[n];
       }
       return { norm: Math.sqrt(square), product };
     });

@@ -30,7 +30,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   let measure = "norm", layer = "0", head = "0";
   if (!small) {
     explore.choice(controls, { name: "measure", label: "Where the answer came from", value: measure, options: {
-      norm: "length of the gradient", product: "gradient times token row" } },
+      norm: "length of the gradient", product: "gradient times input" } },
     (value) => { measure = value; drawTokens(); });
   }
 
@@ -59,8 +59,8 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
     const values = measure === "norm" ? shown.norms : shown.products;
     const largest = Math.max(...values.map(Math.abs));
     question.textContent = `Why ${shown.words[asked][0]}? ${measure === "norm"
-      ? "How long the gradient of −ln p is at each token’s row of the table:"
-      : "The gradient of −ln p times each token’s row (below 0: a longer row would make the word likelier):"}`;
+      ? "How long the gradient of −ln p is at each token’s input to the encoder:"
+      : "The gradient of −ln p times each token’s input to the encoder; below 0, green, the token speaks for the word:"}`;
     tokens.replaceChildren(...shown.tokens.map((token, n) => {
       const bar = make("span", { className: values[n] < 0 ? "bar for" : "bar" });
       bar.style.height = `${(3 * Math.abs(values[n])) / largest}rem`;
