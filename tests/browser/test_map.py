@@ -52,8 +52,8 @@ def test_the_front_page_shows_the_map_in_one_row(tab):
     assert boxes[-1]["x"] + boxes[-1]["width"] <= LAPTOP[0]
 
 
-@pytest.mark.parametrize("chapter", PLACES)
-def test_a_slim_strip_heads_every_chapter(tab, chapter):
+def test_a_slim_strip_heads_a_chapter(tab):
+    chapter = max(PLACES, key=lambda page: len(PLACES[page]))
     open_page(tab, chapter, LAPTOP)
     strip = tab.locator("h1 + .map-strip")
     assert strip.bounding_box()["height"] <= 120
