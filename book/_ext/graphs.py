@@ -232,7 +232,7 @@ class Block:
         self.cell = widest
         self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
         leads = [
-            max(width_of(name, size + 2), width_of(f"in {unit}" * bool(unit), size - 1))
+            max(width_of(name, size + 2) + 3, width_of(f"in {unit}" * bool(unit), size - 1))
             for _, name, unit, _, _, _ in self.tables
         ]
         self.head = leads[0]

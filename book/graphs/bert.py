@@ -39,7 +39,8 @@ graph.node(
     "loss", "ℒ", loss, 1.0, at=(1, 3.2), narrow=(4, 0), of="z",
     by=lambda z: np.log(np.exp(z).sum()) - z[target],
 )
-graph.edge("E", "z", narrow=-0.2)
+graph.edge("E", "z", narrow=-0.25)
+graph.edge("E", "h", narrow=0.0)
 
 graph.step("Forward. One table for both ends.", "E")
 graph.step(

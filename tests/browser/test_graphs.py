@@ -1,0 +1,143 @@
+"""The computation graphs, stepped through in a headless browser."""
+
+import pytest
+from texts import ROOT
+
+HTML = ROOT / "_build" / "html"
+PAGES = {
+    page.stem: page.read_text(encoding="utf-8").count("{graph} ")
+    for page in sorted((ROOT / "book").glob("*.md"))
+}
+PAGES = {page: count for page, count in PAGES.items() if count}
+if not all((HTML / "book" / f"{page}.html").exists() for page in PAGES):
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+on_every_page = pytest.mark.parametrize("page", PAGES)
+
+STATE = """graph => ({
+  hidden: graph.querySelectorAll(".drawings .hidden").length,
+  lit: graph.querySelectorAll(".forward-on, .back-on").length,
+  count: graph.querySelector(".count").textContent,
+  said: graph.querySelector(".said").textContent,
+  sentences: [...graph.querySelectorAll(".steps li")].map(line => line.textContent),
+})"""
+TEXTS = """graph => {
+  const drawn = [...graph.querySelectorAll("svg")].filter(svg => svg.clientWidth);
+  const scale = drawn[0].getBoundingClientRect().width / drawn[0].viewBox.baseVal.width;
+  const frame = drawn[0].getBoundingClientRect();
+  return {
+    drawn: drawn.map(svg => svg.getAttribute("class")),
+    smallest: Math.min(...[...drawn[0].querySelectorAll("text")].map(
+      text => parseFloat(getComputedStyle(text).fontSize) * scale)),
+    outside: [...drawn[0].querySelectorAll("text, rect, path.edge")].filter(part => {
+      const box = part.getBoundingClientRect();
+      return box.left < frame.left - 1 || box.right > frame.right + 1
+        || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+    }).map(part => part.textContent || part.getAttribute("d")),
+    tooWide: [...drawn[0].querySelectorAll("text.value")].filter(text =>
+      text.getBoundingClientRect().width >
+      text.previousElementSibling.getBoundingClientRect().width).map(text => text.textContent),
+  };
+}"""
+CONTRAST = """graph => {
+  const light = colour => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map(c => c / 255)
+      .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (a, b) => {
+    const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const paper = getComputedStyle(document.body).backgroundColor;
+  return Math.min(...[...graph.querySelectorAll("svg text")].map(text => {
+    const cell = text.matches(".value") && getComputedStyle(text.previousElementSibling).fill;
+    return ratio(getComputedStyle(text).fill, cell && cell !== "none" ? cell : paper);
+  }));
+}"""
+
+
+def opened(browser, page, **more):
+    context = browser.new_context(offline=True, **more)
+    tab = context.new_page()
+    tab.goto((HTML / "book" / f"{page}.html").as_uri())
+    return tab
+
+
+@on_every_page
+def test_buttons_and_arrow_keys_step_through(browser, page):
+    tab = opened(browser, page, reduced_motion="reduce")
+    graphs = tab.locator(".graph").all()
+    assert len(graphs) == PAGES[page]
+    for graph in graphs:
+        still = graph.evaluate(STATE)
+        steps = len(still["sentences"])
+        assert still["hidden"] == still["lit"] == 0 and still["said"] == ""
+        assert still["count"] == f"{steps} steps"
+        forward, back = (graph.get_by_role("button", name=n) for n in ("step", "back"))
+        hidden = []
+        for at in range(steps):
+            forward.click()
+            state = graph.evaluate(STATE)
+            assert state["count"] == f"{at + 1} of {steps}"
+            assert state["said"] == state["sentences"][at]
+            hidden.append(state["hidden"])
+        assert hidden == sorted(hidden, reverse=True) and hidden[0] > hidden[-1] == 0
+        forward.click()
+        assert graph.evaluate(STATE)["count"] == f"{steps} of {steps}"
+        back.click()
+        assert graph.evaluate(STATE)["count"] == f"{steps - 1} of {steps}"
+        graph.locator(".drawings").focus()
+        tab.keyboard.press("ArrowLeft")
+        assert graph.evaluate(STATE)["count"] == f"{steps - 2} of {steps}"
+        tab.keyboard.press("ArrowRight")
+        assert graph.evaluate(STATE)["said"] == state["sentences"][steps - 2]
+        graph.get_by_role("button", name="all").click()
+        assert graph.evaluate(STATE) == still
+    tab.context.close()
+
+
+@on_every_page
+def test_the_still_form_needs_no_script(browser, page):
+    tab = opened(browser, page, java_script_enabled=False)
+    for graph in tab.locator(".graph").all():
+        assert graph.locator("svg.wide").is_visible()
+        assert not graph.locator("svg.narrow").is_visible()
+        assert graph.locator(".hidden").count() == graph.locator("button").count() == 0
+        assert graph.locator(".steps li").count() > 3
+    tab.context.close()
+
+
+@on_every_page
+@pytest.mark.parametrize(
+    "width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)]
+)
+def test_texts_can_be_read_and_nothing_stands_outside(
+    browser, page, width, layout, least
+):
+    tab = opened(browser, page, viewport={"width": width, "height": 800})
+    for graph in tab.locator(".graph").all():
+        found = graph.evaluate(TEXTS)
+        assert found["drawn"] == [layout]
+        assert found["smallest"] >= least
+        assert found["outside"] == found["tooWide"] == []
+    tab.context.close()
+
+
+@on_every_page
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_in_both_modes(browser, page, scheme):
+    tab = opened(browser, page, color_scheme=scheme)
+    for graph in tab.locator(".graph").all():
+        assert graph.evaluate(CONTRAST) >= 4.5
+    tab.context.close()
+
+
+def test_paper_shows_everything(browser):
+    tab = opened(browser, next(iter(PAGES)), reduced_motion="reduce")
+    graph = tab.locator(".graph").first
+    graph.get_by_role("button", name="step").click()
+    tab.emulate_media(media="print")
+    seen = "all => all.every(part => getComputedStyle(part).opacity === '1')"
+    assert graph.locator("[data-step]").evaluate_all(seen)
+    assert not graph.locator(".controls").is_visible()
+    tab.context.close()
