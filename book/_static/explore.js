@@ -87,6 +87,7 @@ const explore = (() => {
   const slider = (controls, { name, label, min, max, step, value, format = number }, input) => {
     const field = make("input", { type: "range", min, max, step, value, name });
     const output = make("output");
+    field.setAttribute("aria-label", label);  // the label would name its first part, the output
     const write = () => {
       show(output, Number(field.value), format(Number(field.value)));
       field.setAttribute("aria-valuetext", output.textContent);
