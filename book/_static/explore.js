@@ -71,7 +71,7 @@ const explore = (() => {
 
   // A named number in a line of numbers. Returns write(value, written).
   const readout = (numbers, name, label) => {
-    const output = make("output", { name });
+    const output = make("output", { name, ariaLive: "off" });
     numbers.append(make("span", {}, `${label} `, output));
     return (value, written) => show(output, value, written);
   };
@@ -87,6 +87,7 @@ const explore = (() => {
   const slider = (controls, { name, label, min, max, step, value, format = number }, input) => {
     const field = make("input", { type: "range", min, max, step, value, name });
     const output = make("output", { ariaLive: "off" }); // the said line is what is announced
+    field.setAttribute("aria-label", label);  // the label would name its first part, the output
     const write = () => {
       show(output, Number(field.value), format(Number(field.value)));
       field.setAttribute("aria-valuetext", output.textContent);

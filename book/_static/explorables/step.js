@@ -10,8 +10,8 @@ explore("step", ({ stage, controls, say }) => {
   const FUNCTIONS = {
     cube: { text: "x³ at 2", x: 2, slope: 12, second: 12, third: 6, f: (z, r) => product(product(z, z, r), z, r) },
     reciprocal: { text: "1/x at 3", x: 3, slope: -1 / 9, second: 2 / 27, third: -6 / 81, f: ([a, b], r) => {
-      const size = r(r(a * a) + r(b * b));
-      return [r(a / size), r(-b / size)];
+      const ratio = r(b / a), below = r(a + r(b * ratio));
+      return [r(1 / below), r(-ratio / below)];
     } },
     exponential: { text: "eˣ at 1", x: 1, slope: Math.E, second: Math.E, third: Math.E, f: ([a, b], r) => {
       const e = r(Math.exp(a));
@@ -20,11 +20,12 @@ explore("step", ({ stage, controls, say }) => {
     sine: { text: "sin x at 1", x: 1, slope: Math.cos(1), second: -Math.sin(1), third: -Math.cos(1), f: ([a, b], r) =>
       [r(r(Math.sin(a)) * r(Math.cosh(b))), r(r(Math.cos(a)) * r(Math.sinh(b)))] },
   };
+  // The distance of the two numbers that were really used divides, as in the package.
+  const quotient = (f, right, left, r) =>
+    (right === left ? 0 : r(r(f([right, 0], r)[0] - f([left, 0], r)[0]) / r(right - left)));
   const WAYS = {
-    forward: { text: "forward", colour: "var(--orange)", reads: (f, x, h, r) =>
-      r(r(f([r(x + h), 0], r)[0] - f([x, 0], r)[0]) / h) },
-    central: { text: "central", colour: "var(--blue)", reads: (f, x, h, r) =>
-      r(r(f([r(x + h), 0], r)[0] - f([r(x - h), 0], r)[0]) / r(2 * h)) },
+    forward: { text: "forward", colour: "var(--orange)", reads: (f, x, h, r) => quotient(f, r(x + h), x, r) },
+    central: { text: "central", colour: "var(--blue)", reads: (f, x, h, r) => quotient(f, r(x + h), r(x - h), r) },
     complex: { text: "complex", colour: "var(--green)", reads: (f, x, h, r) => r(f([x, h], r)[1] / h) },
   };
   const state = { ...START, single: false };
@@ -87,6 +88,7 @@ explore("step", ({ stage, controls, say }) => {
   // A quotient with its right digits apart from the others.
   const rightDigits = (error) => (error ? Math.max(0, Math.floor(-Math.log10(error))) : 17);
   const split = (text, count) => {
+    if (count === 0) return ["", text];
     let end = 0;
     for (let seen = 0; end < text.length; end += 1) {
       if (/[1-9]/.test(text[end]) || (seen && text[end] === "0")) seen += 1;
@@ -109,11 +111,11 @@ explore("step", ({ stage, controls, say }) => {
       const { value, error } = measure(way, h), parts = split(digits(value), rightDigits(error));
       found[way] = error ? rightDigits(error) : "all";
       draw(picture, "circle", { cx: across(state.exponent), cy: down(exponentOf(error)), r: 5, fill: colour });
-      const [quotient, size] = cells[way];
-      explore.show(quotient, value, "");
+      const [shown, size] = cells[way];
+      explore.show(shown, value, "");
       const lost = make("span", {}, parts[1]);
       lost.style.color = "var(--soft)";
-      quotient.append(make("b", {}, parts[0]), lost);
+      shown.append(make("b", {}, parts[0]), lost);
       explore.show(size, error, error ? power(error) : "0");
     }
     cells.slope.textContent = digits(slope);
