@@ -94,5 +94,5 @@ explore("mask", ({ stage, controls, say }) => {
   };
 
   paint();
-  say("Hide the whole row of a word. Then set both masks again, lengthen the key of mice, and see whose output moves.");
+  say("Under the causal mask lengthen the key of mice: only later words move. Then let the mask act after the softmax.");
 });
