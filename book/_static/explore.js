@@ -72,7 +72,7 @@ const explore = (() => {
   // A labelled slider. Returns { value } to read and to set; input(value) hears every move.
   const slider = (controls, { name, label, min, max, step, value, format = number }, input) => {
     const field = make("input", { type: "range", min, max, step, value, name });
-    const output = make("output");
+    const output = make("output", { ariaLive: "off" }); // the said line is what is announced
     const write = () => {
       show(output, Number(field.value), format(Number(field.value)));
       field.setAttribute("aria-valuetext", output.textContent);

@@ -99,7 +99,7 @@ explore("attention", ({ stage, controls, say }) => {
 
   // The weights, and every gradient beside its difference quotient.
   const written = (row) => row.map((v) => number(v)).join(", ");
-  const weights = make("table"), gradients = make("table");
+  const weights = make("table", { className: "values" }), gradients = make("table", { className: "values" });
   const cells = WORDS.map(() => WORDS.map((_, s) => make("td", {})));
   weights.append(make("caption", {}, "weights"), make("thead", {}, make("tr", {}, make("td"), ...WORDS.map((word) => make("th", { scope: "col" }, word)))),
     make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...cells[t]))));

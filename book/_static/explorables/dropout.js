@@ -77,7 +77,7 @@ explore("dropout", ({ stage, controls, say }) => {
   const row = (name) => Array.from({ length: N }, (_, i) => make("output", { name: `${name}-${i}` }));
   const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread") };
   const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected" };
-  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", {}, make("tbody", {},
+  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", { className: "values" }, make("tbody", {},
     ...Object.entries(words).map(([name, text]) => make("tr", {}, make("th", { scope: "row" }, text),
       ...found[name].map((output) => make("td", {}, output))))))));
 

@@ -46,8 +46,8 @@ explore("mask", ({ stage, controls, say }) => {
     make("thead", {}, make("tr", {}, make("td"), ...heads.map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...row(t)))));
   stage.append(make("div", { className: "panels" },
-    table("keep", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part))),
-    table("", ["output", "moved by the key"], (t) => [
+    table("keep values", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part))),
+    table("values", ["output", "moved by the key"], (t) => [
       make("td", {}, outputs[t][0], ", ", outputs[t][1]), make("td", {}, moves[t])])));
 
   const sum = (t) => Number(sums[t].dataset.value);

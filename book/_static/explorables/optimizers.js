@@ -78,7 +78,7 @@ explore("optimizers", ({ stage, controls, say }) => {
   const head = (text) => make("th", { scope: "col" }, text);
   const cells = Object.fromEntries(Object.keys(KINDS).map((name) => [name, ["at", "distance", "without"].map((column) =>
     make("output", { name: `${name}-${column}` }))]));
-  stage.append(make("table", { className: "ends" },
+  stage.append(make("table", { className: "values" },
     make("thead", {}, make("tr", {}, make("td"), head("step there"), head("distance at the end"), head("without it"))),
     make("tbody", {}, ...Object.entries(KINDS).map(([name, { text, hue }]) => {
       const row = make("th", { scope: "row" }, text);
