@@ -69,10 +69,25 @@ const explore = (() => {
     element.dataset.value = value;
   };
 
+  // A named number in a line of numbers. Returns write(value, written).
+  const readout = (numbers, name, label) => {
+    const output = make("output", { name, ariaLive: "off" });
+    numbers.append(make("span", {}, `${label} `, output));
+    return (value, written) => show(output, value, written);
+  };
+
+  // The gradient of a function of an array, by central differences as in the package.
+  const differences = (f, x, h = 1e-5) => Array.from(x, (original, i) => {
+    const at = (value) => f(Array.from(x, (other, j) => (i === j ? value : other)));
+    const [right, left] = [original + h, original - h];
+    return (at(right) - at(left)) / (right - left);
+  });
+
   // A labelled slider. Returns { value } to read and to set; input(value) hears every move.
   const slider = (controls, { name, label, min, max, step, value, format = number }, input) => {
     const field = make("input", { type: "range", min, max, step, value, name });
     const output = make("output", { ariaLive: "off" }); // the said line is what is announced
+    field.setAttribute("aria-label", label);  // the label would name its first part, the output
     const write = () => {
       show(output, Number(field.value), format(Number(field.value)));
       field.setAttribute("aria-valuetext", output.textContent);
@@ -150,6 +165,6 @@ const explore = (() => {
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
   return Object.assign(start, {
-    make, draw, canvas, number, fraction, power, show, slider, toggle, choice, button, handle, still,
+    make, draw, canvas, number, fraction, power, show, readout, differences, slider, toggle, choice, button, handle, still,
   });
 })();

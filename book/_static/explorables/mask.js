@@ -39,9 +39,9 @@ explore("mask", ({ stage, controls, say }) => {
     });
     return cell;
   }));
-  const sums = WORDS.map((_, t) => make("output", { name: `sum-${t}` }));
-  const outputs = WORDS.map((_, t) => [0, 1].map((c) => make("output", { name: `output-${t}-${c}` })));
-  const moves = WORDS.map((_, t) => make("output", { name: `moved-${t}` }));
+  const sums = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `sum-${t}` }));
+  const outputs = WORDS.map((_, t) => [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${t}-${c}` })));
+  const moves = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `moved-${t}` }));
   const table = (className, heads, row) => make("table", { className },
     make("thead", {}, make("tr", {}, make("td"), ...heads.map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...row(t)))));

@@ -1,0 +1,229 @@
+// What a training step costs: the formulas of the page, part by part.
+"use strict";
+explore("cost", ({ stage, controls, say }) => {
+  const { draw, make, number } = explore;
+  const PARTS = {
+    embeddings: "soft", projections: "blue", attention: "sky", "feed-forward": "green", "norms, sums": "purple",
+    "read-out, loss": "orange", update: "red",
+  };
+  // A model's sizes, and what it has besides the parts of every encoder. Without tables it reads vectors.
+  const page = { B: 8, T: 64, D: 192, H: 4, F: 768, V: 8192, L: 3, tables: true, share: 0.15, finalNorm: true };
+  const MODELS = {
+    bert8: { ...page, text: "Mini-BERT, 8 sequences" },
+    bert32: { ...page, text: "Mini-BERT, 32 sequences", B: 32 },
+    trained: { ...page, text: "Mini-BERT as it is trained", B: 16, share: 0.3, tied: true, embeddingNorm: true, gelu: true },
+    encoder: { text: "the encoder that reconstructs", B: 32, T: 16, D: 64, H: 4, F: 256, V: 64, L: 2, biased: true },
+    base: { text: "BERT-base", B: 32, T: 512, D: 768, H: 12, F: 3072, V: 30522, L: 12, tables: true, share: 0.15, tied: true, segments: 2,
+      embeddingNorm: true, biased: true, gelu: true },
+  };
+  const LETTERS = { B: "sequences B", T: "positions T", D: "width D", H: "heads H", F: "hidden F", V: "vocabulary V", L: "layers L" };
+  // Powers of 2, and halfway between them; two steps double.
+  const NICE = Array.from({ length: 40 }, (_, n) => (n % 2 ? 3 : 2) * 2 ** (n >> 1) / 2).filter(Number.isInteger);
+  const RANGES = { B: [1, 256], T: [1, 8192], D: [4, 8192], H: [1, 64], F: [4, 32768], V: [16, 131072], L: [1, 96] };
+  const valuesOf = (letter) => {
+    const [low, high] = RANGES[letter], extra = Object.values(MODELS).map((model) => model[letter]);
+    return [...new Set([...NICE, ...extra])].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
+  };
+  const START = "bert8";
+  const state = { name: START, ...MODELS[START], every: false, square: true, rate: 100e9, bandwidth: 40e9 };
+
+  const total = (parts) => Object.values(parts).reduce((sum, v) => sum + v, 0);
+  const halfToEven = (v) => (Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v));
+  const rowsRead = ({ B, T, tables, share, every }) => (tables && !every ? Math.max(1, halfToEven(share * B * T)) : B * T);
+
+  // The products of a forward pass: how many, and their three sizes.
+  const products = (model) => {
+    const { B, T, D, H, F, V, L, tables } = model, n = B * T, K = D / H;
+    return {
+      projections: [[L, n, D, 3 * D], [L, n, D, D]],
+      attention: [[L * B * H, T, K, T], [L * B * H, T, T, K]],
+      "feed-forward": [[L, n, D, F], [L, n, F, D]],
+      "read-out, loss": [[1, rowsRead(model), D, tables ? V : D]],
+    };
+  };
+
+  const count = (model) => {
+    const { B, T, D, H, F, V, L, tables, tied, segments = 0, embeddingNorm, finalNorm, biased, gelu, rate, bandwidth } = model;
+    const n = B * T, M = rowsRead(model), outputs = tables ? V : D;
+    const norms = 2 * L + Number(Boolean(embeddingNorm)) + Number(Boolean(finalNorm));
+    const parameters = {
+      embeddings: tables ? (V + T + segments) * D : 0,
+      projections: L * (4 * D * D + (biased ? 4 * D : 0)),
+      "feed-forward": L * (2 * D * F + F + D),
+      "norms, sums": norms * 2 * D,
+      "read-out, loss": (tied ? 0 : D * outputs) + outputs,
+    };
+    const kept = {
+      embeddings: tables ? 8 * (n * (segments ? 2 : 1) + T) : 0,
+      projections: 4 * L * 2 * n * D,
+      attention: 4 * L * (3 * n * D + B * H * T * T),
+      "feed-forward": 4 * L * (n * D + n * F) + L * n * F * (gelu ? 8 : 1),
+      "norms, sums": 4 * norms * (n * D + n),
+      "read-out, loss": tables ? 4 * (n * D + M * D + M * V + M) + 16 * M : 8 * n * D,
+    };
+    const all = total(parameters), logits = 4 * M * outputs;
+    const operations = {}, time = {}, intensity = {};
+    for (const [part, list] of Object.entries(products(model))) {
+      operations[part] = 3 * list.reduce((sum, [many, a, b, c]) => sum + many * 2 * a * b * c, 0);
+      const moved = 3 * list.reduce((sum, [many, a, b, c]) => sum + many * 4 * (a * b + b * c + a * c), 0);
+      intensity[part] = operations[part] / moved;
+      time[part] = Math.max(operations[part] / rate, moved / bandwidth);
+    }
+    time.update = (32 * all) / bandwidth;
+    return { parameters, kept, operations, time, intensity, masked: M,
+      peak: { "parameters, moments": 12 * all, kept: total(kept), last: Math.max(logits, 4 * all - logits) } };
+  };
+
+  // How large numbers are written.
+  const scaled = (v, units) => {
+    const [size, unit] = units.find(([limit]) => v >= limit) ?? units[units.length - 1];
+    return `${number(v / size, v / size >= 100 ? 0 : v / size >= 10 ? 1 : 2)} ${unit}`;
+  };
+  const exact = (v) => v.toLocaleString("en");
+  const operationsText = (v) => (v < 1e7 ? exact(v) : scaled(v, [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]]));
+  const bytes = (v) => scaled(v, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]]);
+  const seconds = (v) => scaled(v, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
+  const ROWS = {
+    parameters: ["parameters", exact], operations: ["operations of a step", operationsText],
+    kept: ["bytes kept for the backward pass", bytes], peak: ["bytes at the peak", bytes],
+    time: ["time of a step, at least", seconds],
+  };
+  const PEAK = { "parameters, moments": "soft", kept: "sky", last: "orange" };
+
+  const width = Math.max(270, Math.min(stage.clientWidth, 640)), ROW = 52, BAR = 17;
+  const left = 46, right = width - 14, top = 5 * ROW + 34, bottom = top + 170;
+  const X = [-1.5, 3.5], Y = [8, 15];  // powers of ten
+  const across = (v) => left + ((Math.log10(v) - X[0]) / (X[1] - X[0])) * (right - left);
+  const down = (v) => bottom - ((Math.log10(v) - Y[0]) / (Y[1] - Y[0])) * (bottom - top);
+  const drawing = explore.canvas(stage, width, bottom + 40,
+    "Bars for parameters, operations, bytes and time, each by parts; under them the two roofs, whose corner can be dragged");
+  for (let n = Math.ceil(X[0]); n <= X[1]; n += 1)
+    draw(drawing, "text", { x: across(10 ** n), y: bottom + 16, "text-anchor": "middle", class: "soft" }, n < 0 ? "0.1" : exact(10 ** n));
+  for (let n = Y[0] + 1; n <= Y[1]; n += 3)
+    draw(drawing, "text", { x: left - 6, y: down(10 ** n) + 4, "text-anchor": "end", class: "soft" }, ["10⁹", "10¹²", "10¹⁵"][(n - 9) / 3]);
+  draw(drawing, "text", { x: right, y: bottom + 34, "text-anchor": "end", class: "soft" }, "operations a byte");
+  draw(drawing, "text", { x: left, y: top - 10, class: "soft" }, "operations a second; drag the corner");
+  draw(drawing, "path", { d: `M ${left} ${top} V ${bottom} H ${right}`, class: "axis" });
+  const picture = draw(drawing, "g");
+  const tenth = (v) => 10 ** (Math.round(Math.log10(v) * 20) / 20);
+  const within = (v, [low, high]) => Math.min(high, Math.max(low, v));
+  const RATE = [9, 14.5], BANDWIDTH = [9, 13];
+  const corner = explore.handle(drawing, { label: "corner of the two roofs", x: 0, y: 0, radius: 11,
+    step: (right - left) / (X[1] - X[0]) / 10 }, (x, y) => {
+    const rate = tenth(10 ** within(Y[0] + ((bottom - y) / (bottom - top)) * (Y[1] - Y[0]), RATE));
+    const balance = 10 ** within(X[0] + ((x - left) / (right - left)) * (X[1] - X[0]), X);
+    Object.assign(state, { rate, bandwidth: tenth(10 ** within(Math.log10(rate / balance), BANDWIDTH)) });
+    update();
+  });
+  corner.point.dataset.name = "corner";
+
+  const drawRow = (key, n, parts, before) => {
+    const [label, written] = ROWS[key], y = n * ROW + 16, sum = total(parts), growth = sum / total(before);
+    draw(picture, "text", { x: 0, y, class: "soft" }, label);
+    const text = draw(picture, "text", { x: width, y, "text-anchor": "end" });
+    explore.show(text, sum, `${written(sum)}${Math.abs(growth - 1) < 1e-9 ? "" : ` (× ${number(growth)})`}`);
+    text.dataset.name = key;
+    let x = 0;
+    for (const [part, value] of Object.entries(parts)) {
+      const colour = key === "peak" ? PEAK[part] : PARTS[part];
+      const bar = draw(picture, "rect", { x, y: y + 8, width: (value / sum) * width, height: BAR, fill: `var(--${colour})` });
+      bar.dataset.name = `${key} ${part}`;
+      bar.dataset.value = value;
+      draw(bar, "title", {}, `${part}: ${written(value)}, ${number((100 * value) / sum, 0)} %`);
+      x += (value / sum) * width;
+    }
+  };
+
+  const drawRoofs = ({ intensity }) => {
+    const { rate, bandwidth } = state, balance = rate / bandwidth;
+    const floor = 10 ** X[0], points = [[floor, floor * bandwidth], [balance, rate], [10 ** X[1], rate]]
+      .filter(([i]) => i >= floor && i <= 10 ** X[1]);
+    draw(picture, "path", { d: points.map(([i, r], n) => `${n ? "L" : "M"} ${across(i)} ${down(Math.max(r, 10 ** Y[0]))}`).join(" "),
+      fill: "none", stroke: "var(--ink)", "stroke-width": 2 });
+    for (const [part, i] of Object.entries(intensity)) {
+      const reached = Math.min(rate, i * bandwidth);
+      const dot = draw(picture, "circle", { cx: across(within(i, [floor, 10 ** X[1]])), cy: down(reached), r: 6, fill: `var(--${PARTS[part]})`,
+        stroke: "var(--paper)", "stroke-width": 1.5 });
+      dot.dataset.name = `intensity ${part}`;
+      dot.dataset.value = i;
+      draw(dot, "title", {}, `${part}: ${number(i, 1)} operations a byte`);
+    }
+    corner.place(across(balance), down(rate), `${operationsText(rate)} operations a second, ${bytes(bandwidth)} a second`);
+  };
+
+  const update = (move = "") => {
+    const now = count(state), before = count({ ...state, ...MODELS[state.name], every: false });
+    picture.replaceChildren();
+    Object.keys(ROWS).forEach((key, n) => drawRow(key, n, now[key], before[key]));
+    drawRoofs(now);
+    const { D, F, H, T } = state;
+    const limited = Object.entries(now.intensity).filter(([, i]) => i < state.rate / state.bandwidth).map(([part]) => part);
+    writeMasked(now.masked, exact(now.masked));
+    writeRate(state.rate, operationsText(state.rate));
+    writeBandwidth(state.bandwidth, `${bytes(state.bandwidth)}/s`);
+    say((D % H ? `${H} heads do not divide the width ${D}: there is no such model. ` : "") + move
+      + (T > 2 * D + F ? " The products with T² take more operations than the rest of a layer."
+        : T > 2 * D ? " The products with T² take more operations than the projections." : ` T² would lead from T = ${exact(2 * D + F)} on.`)
+      + (limited.length ? ` Memory is the limit of: ${limited.join(", ")}.` : " Memory is the limit of the update alone."));
+  };
+
+  const legend = make("p", { className: "numbers" }), numbers = make("p", { className: "numbers" });
+  for (const [part, colour] of Object.entries(PARTS)) {
+    const swatch = make("span", {}, "■");
+    swatch.style.color = `var(--${colour})`;
+    legend.append(make("span", {}, swatch, ` ${part}`));
+  }
+  const peak = make("p", { className: "numbers" }, "at the peak:");
+  for (const [part, colour] of Object.entries(PEAK)) {
+    const swatch = make("span", {}, "■");
+    swatch.style.color = `var(--${colour})`;
+    peak.append(make("span", {}, swatch, ` ${part === "last" ? "logits or gradients" : part}`));
+  }
+  controls.before(legend, peak, numbers);
+  const writeMasked = explore.readout(numbers, "masked", "rows read out, M =");
+  const writeRate = explore.readout(numbers, "rate", "operations a second");
+  const writeBandwidth = explore.readout(numbers, "bandwidth", "memory");
+
+  const choice = explore.choice(controls, { name: "model", label: "model", value: START,
+    options: Object.fromEntries(Object.entries(MODELS).map(([name, { text }]) => [name, text])) }, (name) => choose(name));
+  const sliders = Object.fromEntries(Object.keys(LETTERS).map((letter) => {
+    const values = valuesOf(letter);
+    const slider = explore.slider(controls, { name: letter, label: LETTERS[letter], min: 0, max: values.length - 1, step: 1,
+      value: values.indexOf(state[letter]), format: (n) => exact(values[n]) }, (n) => {
+      state[letter] = values[n];
+      if (letter === "D" && state.square) move("F", 4 * values[n]);
+      update(`${letter} = ${exact(values[n])}.`);
+    });
+    return [letter, { slider, values }];
+  }));
+  const move = (letter, value) => {
+    const { slider, values } = sliders[letter];
+    state[letter] = value;
+    slider.value = values.indexOf(value);
+  };
+  const choose = (name) => {
+    const kept = { name, every: state.every, square: state.square, rate: state.rate, bandwidth: state.bandwidth };
+    for (const key of Object.keys(state)) delete state[key];
+    Object.assign(state, MODELS[name], kept);
+    for (const letter of Object.keys(LETTERS)) move(letter, state[letter]);
+    for (const field of [sliders.V.slider.field, every]) field.disabled = !state.tables;
+    update(`${MODELS[name].text}.`);
+  };
+  const square = explore.toggle(controls, { name: "square", label: "F = 4D", checked: true }, (checked) => {
+    state.square = checked;
+    if (checked) move("F", 4 * state.D);
+    update();
+  });
+  const every = explore.toggle(controls, { name: "every", label: "read out every position" }, (checked) => {
+    state.every = checked;
+    update();
+  });
+  explore.button(controls, "Reset", () => {
+    Object.assign(state, { rate: 100e9, bandwidth: 40e9, every: false, square: true });
+    square.checked = true;
+    every.checked = false;
+    choice.value = START;
+    choose(START);
+  });
+  update();
+});

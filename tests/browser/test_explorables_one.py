@@ -1,0 +1,523 @@
+"""Six explorables: the numbers that they show after given moves are the package's."""
+
+from math import gcd
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from texts import ROOT
+
+from benchmarks.counting import masked_tokens, products
+from transformer_core.gradient_check import central_difference, complex_step
+from transformer_core.layers import AttentionSpec, FeedForward, LayerSpec
+from transformer_core.models import Bert, StackSpec
+from transformer_core.ops import (
+    cross_entropy,
+    gelu,
+    gelu_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
+    layer_norm,
+    layer_norm_backward,
+    linear,
+    linear_backward,
+    mean_squared_error,
+    mean_squared_error_backward,
+    relu,
+    relu_backward,
+    softmax,
+    softmax_backward,
+)
+from transformer_core.practice.exercises.cost import (
+    count_bert_parameters,
+    count_bytes,
+    count_operations,
+)
+from transformer_core.tasks.reconstruction.model import Reconstructor
+
+HTML = ROOT / "_build" / "html"
+if not (HTML / "index.html").exists():
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+
+PAGES = {
+    "step": "110_gradient_check",
+    "simplex": "130_softmax",
+    "layer_norm": "150_layer_norm",
+    "scramble": "120_linear",
+    "activations": "160_feed_forward",
+    "cost": "410_cost",
+}
+PHONE, LAPTOP = 360, 1280
+
+
+class Figure:
+    """An explorable on its page."""
+
+    def __init__(self, browser, name, width=LAPTOP):
+        self.context = browser.new_context(
+            offline=True, viewport={"width": width, "height": 900}
+        )
+        self.tab = self.context.new_page()
+        self.errors = []
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on(
+            "console",
+            lambda said: self.errors.append(said.text) if said.type == "error" else 0,
+        )
+        self.tab.goto((HTML / "book" / f"{PAGES[name]}.html").as_uri())
+        self.root = self.tab.locator(f"#explorable-{name}")
+
+    def shown(self, *names):
+        values = [
+            float(
+                self.root.locator(
+                    f'[name="{name}"][data-value], [data-name="{name}"][data-value]'
+                ).get_attribute("data-value")
+            )
+            for name in names
+        ]
+        return values[0] if len(values) == 1 else np.array(values)
+
+    def everything(self):
+        return self.root.locator("[data-value]").evaluate_all(
+            "all => all.map(e => e.dataset.value)"
+        )
+
+    def said(self):
+        return self.root.locator(".said").inner_text()
+
+    def slide(self, **values):
+        for name, value in values.items():
+            self.root.locator(f'input[name="{name}"]').fill(str(value))
+
+    def press(self, name, key, times=1):
+        self.root.locator(f'[data-name="{name}"]').focus()
+        for _ in range(times):
+            self.tab.keyboard.press(key)
+
+    def click(self, label):
+        self.root.get_by_role("button", name=label, exact=True).click()
+
+    def check(self, name):
+        self.root.locator(f'input[name="{name}"]').check()
+
+    def choose(self, name, value):
+        self.root.locator(f'select[name="{name}"]').select_option(value)
+
+
+@pytest.fixture
+def figure(browser, request):
+    """The explorable that the test is named after; without an error at the end."""
+    name = request.node.originalname.removeprefix("test_").split("__")[0]
+    figure = Figure(browser, name)
+    yield figure
+    assert figure.errors == []
+    figure.context.close()
+
+
+@pytest.fixture(params=PAGES)
+def any_figure(browser, request):
+    figure = Figure(browser, request.param)
+    yield figure
+    assert figure.errors == []
+    figure.context.close()
+
+
+def close(shown, expected, rtol=1e-12, atol=1e-14):
+    assert_allclose(shown, expected, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_on_a_phone_nothing_scrolls_sideways(browser, name):
+    figure = Figure(browser, name, PHONE)
+    assert figure.errors == []
+    tab = figure.tab
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE
+    texts = figure.root.locator("svg text").evaluate_all(
+        """all => all.filter((text) => text.textContent.trim()).map((text) => {
+            const box = text.getBoundingClientRect();
+            return [box.left, box.right, box.height, text.textContent];
+        })"""
+    )
+    assert [text for text in texts if text[0] < 0 or text[1] > PHONE] == []
+    assert min(height for _, _, height, _ in texts) > 11
+    figure.context.close()
+
+
+def test_what_moves_is_reached_by_keyboard_and_has_a_name(any_figure):
+    parts = any_figure.root.locator(".handle, input, select, button")
+    names = parts.evaluate_all(
+        """all => all.map((part) => [part.tabIndex, part.getAttribute("aria-label")
+            || part.labels?.[0]?.textContent || part.textContent])"""
+    )
+    assert len(names) >= 4
+    assert [part for part in names if part[0] or not part[1].strip()] == []
+    assert any_figure.said()
+
+
+def test_reset_takes_every_move_back(any_figure):
+    before = any_figure.everything()
+    root = any_figure.root
+    for handle in root.locator(".handle").all():
+        handle.focus()
+        for key in ("ArrowUp", "ArrowRight", "ArrowRight"):
+            any_figure.tab.keyboard.press(key)
+    for slider in root.locator('input[type="range"]').all():
+        slider.focus()
+        any_figure.tab.keyboard.press("ArrowLeft")
+    for toggle in root.locator('input[type="checkbox"]').all():
+        toggle.click()
+    assert any_figure.everything() != before
+    any_figure.click("Reset")
+    assert any_figure.everything() == before
+
+
+def test_layer_norm(figure):
+    figure.press("x0", "ArrowUp", 3)
+    figure.press("x2", "ArrowDown", 12)
+    figure.press("gamma2", "ArrowDown", 5)
+    figure.press("dy3", "ArrowUp", 7)
+    figure.slide(eps=-1)
+    figure.check("outside")
+    x, gamma, dy = np.array([4.3, 2, 0.8, -4]), np.array([2, 1, 2.5, 1]), [3, 3, 1, 0.7]
+    for key, values in (("x", x), ("gamma", gamma), ("dy", dy)):
+        close(figure.shown(*(f"{key}{i}" for i in range(4))), values)
+
+    def gradient(gamma):
+        _, cache = layer_norm(x, gamma, np.zeros(4), 0.1)
+        return layer_norm_backward(np.array(dy), cache)[0], cache
+
+    dx, cache = gradient(gamma)
+    outside = gamma * gradient(np.ones(4))[0]
+    g = dy * gamma
+    terms = {
+        "scale": g,
+        "mean": -g.mean() * np.ones(4),
+        "variance": -cache.x_hat * (g * cache.x_hat).mean(),
+    }
+    for name, term in terms.items():
+        shown = figure.shown(*(f"{name}{i}" for i in range(4)))
+        close(shown, term * cache.inv_std)
+    close(figure.shown(*(f"dx{i}" for i in range(4))), dx)
+    close(figure.shown(*(f"outside{i}" for i in range(4))), outside)
+    close(figure.shown("sum", "along"), [outside.sum(), outside @ cache.x_hat])
+    assert figure.shown("error") < 1e-8
+    assert "wrong by" in figure.said()
+
+    figure.click("All γ equal")
+    same = figure.shown(*(f"dx{i}" for i in range(4)))
+    close(figure.shown(*(f"outside{i}" for i in range(4))), same)
+    close(same, gradient(np.full(4, 2.0))[0])
+    assert "does not show" in figure.said()
+
+
+def test_layer_norm__of_equal_numbers_is_a_division_by_zero(figure):
+    figure.press("x0", "ArrowDown", 20)
+    figure.press("x3", "ArrowUp", 60)
+    assert "divided by 0" in figure.said()
+    figure.slide(eps=-5)
+    _, cache = layer_norm(np.full(4, 2.0), np.array([2.0, 1, 3, 1]), np.zeros(4), 1e-5)
+    dx, _, _ = layer_norm_backward(np.array([3.0, 3, 1, 0]), cache)
+    close(figure.shown(*(f"dx{i}" for i in range(4))), dx)
+
+
+def test_simplex(figure):
+    x, dweights = np.array([0.5, -1.25, 1.75]), np.array([3.0, -2, 5])
+    figure.slide(**{f"x{i}": v for i, v in enumerate(x)})
+    figure.slide(**{f"dweights{i}": int(v) for i, v in enumerate(dweights)})
+    weights, cache = softmax(x)
+    close(figure.shown("weight0", "weight1", "weight2"), weights)
+    close(figure.shown("dx0", "dx1", "dx2"), softmax_backward(dweights, cache))
+    places = [f"{i}{j}" for i in range(3) for j in range(3)]
+    jacobian = np.array([softmax_backward(row, cache) for row in np.eye(3)])
+    close(figure.shown(*(f"jacobian{at}" for at in places)), jacobian.ravel())
+    measured = figure.shown(*(f"measured{at}" for at in places))
+    assert_allclose(measured, jacobian.ravel(), atol=1e-9)
+    assert abs(figure.shown("sum")) < 1e-14
+    figure.check("uncoupled")
+    close(figure.shown("dx0", "dx1", "dx2"), dweights * weights)
+    close(figure.shown("row0", "row1", "row2"), weights)
+    close(figure.shown("sum"), dweights @ weights)
+    assert "out of the triangle" in figure.said()
+
+
+def test_simplex__weights_and_scores_move_together(figure):
+    figure.press("point", "ArrowRight", 9)
+    figure.press("point", "ArrowUp", 4)
+    outputs = figure.root.locator('label:has(input[name^="x"]) output')
+    scores = [float(o.get_attribute("data-value")) for o in outputs.all()]
+    weights = figure.shown("weight0", "weight1", "weight2")
+    close(weights, softmax(np.array(scores))[0])
+    close(sum(scores), 3 * np.log(2))  # the level of the scores is kept
+    assert weights[1] > 0.2 and weights[2] > 2 / 7
+
+
+def test_scramble(figure):
+    for B, T, D in [(2, 3, 4), (3, 2, 5), (4, 3, 6), (1, 3, 5)]:
+        figure.slide(B=B, T=T, D=D)
+        x = (7.0 * np.arange(B * T * D) + 3) % 11 - 5
+        dy = (5.0 * np.arange(B * T * 2) + 3) % 7 - 3
+        x, dy = x.reshape(B, T, D), dy.reshape(B, T, 2)
+        _, right, _ = linear_backward(dy, linear(x, np.zeros((D, 2)), None)[1])
+        wrong = x.transpose(0, 2, 1).reshape(D, -1) @ dy.reshape(-1, 2)
+        places = [f"{i}{j}" for i in range(D) for j in range(2)]
+        for name, values in {
+            "right": right,
+            "wrong": wrong,
+            "difference": wrong - right,
+        }.items():
+            close(figure.shown(*(f"{name}{at}" for at in places)), values.ravel())
+        pairs = D if B == 1 else gcd(B - 1, D - 1) + 1
+        assert figure.shown("pairs") == pairs
+        assert ("Every pair is right" in figure.said()) == (B == 1)
+
+
+def test_scramble__follows_a_number_through_memory(figure):
+    figure.slide(B=3, T=2, D=5)
+    figure.press("ring", "ArrowRight", 3)  # from input 1 of the first position
+    figure.press("ring", "ArrowDown", 2)
+    memory = np.arange(30).reshape(3, 2, 5).transpose(0, 2, 1).ravel()
+    assert figure.shown("address") == np.flatnonzero(memory == (1 * 2 + 1) * 5 + 3)[0]
+    assert "row 2, where it meets the cotangent of sequence 2: wrong" in figure.said()
+
+
+FUNCTIONS = {
+    "cube": (lambda z: z * z * z, 2.0, 12.0),
+    "reciprocal": (lambda z: 1 / z, 3.0, -1 / 9),
+    "exponential": (np.exp, 1.0, np.e),
+    "sine": (np.sin, 1.0, np.cos(1.0)),
+}
+
+
+def test_step(figure):
+    for name, (f, x, slope) in FUNCTIONS.items():
+        figure.choose("function", name)
+        for exponent in (-0.5, -2, -5.25, -9, -13):
+            figure.slide(step=exponent)
+            h = 10.0**exponent
+            central = central_difference(lambda z: f(z[0]), np.array([x]), h)[0]  # noqa: B023
+            forward = (f(x + h) - f(x)) / ((x + h) - x)
+            imaginary = complex_step(lambda z: f(z[0]), np.array([x]), h)[0]  # noqa: B023
+            # The last digit of exp and sin is the library's own.
+            atol = 4e-16 / h if name in ("exponential", "sine") else 0
+            shown = figure.shown("quotient-forward", "quotient-central")
+            assert_allclose(shown, [forward, central], rtol=1e-12, atol=atol)
+            close(figure.shown("quotient-complex"), imaginary)
+            for way in ("forward", "central", "complex"):
+                value = figure.shown(f"quotient-{way}")
+                close(figure.shown(f"error-{way}"), abs(value - slope) / abs(slope))
+
+
+def test_step__loses_both_differences_where_it_is_lost(figure):
+    figure.slide(step=-17)
+    assert list(figure.shown("quotient-forward", "quotient-central")) == [0, 0]
+    assert figure.shown("quotient-complex") == 12
+    bold = figure.root.locator("td b").all_inner_texts()
+    assert bold[:2] == ["", ""] and bold[2].startswith("12.000")
+
+
+def test_step__in_float32(figure):
+    figure.check("single")
+    figure.slide(step=-4.25)
+    x, h = np.float32(2), np.float32(10**-4.25)
+    up, down = x + h, x - h
+    central = (up * up * up - down * down * down) / (up - down)
+    assert central.dtype == np.float32
+    assert figure.shown("quotient-central") == central
+    assert 1e-7 < figure.shown("error-central") < 1e-3
+
+
+def test_activations(figure):
+    figure.press("h", "ArrowRight", 7)
+    at = np.array([-0.3])
+    for name, forward, backward in (
+        ("relu", relu, relu_backward),
+        ("gelu", gelu, gelu_backward),
+        ("geluTanh", gelu_tanh, gelu_tanh_backward),
+    ):
+        y, cache = forward(at)
+        shown = figure.shown(f"value-{name}", f"slope-{name}")
+        close(shown, [y[0], backward(np.ones(1), cache)[0]])
+
+
+START = """() => {
+    const {normals} = core.generator(387);
+    return [normals([6, 2]), normals([6, 2]), normals([2, 6]), normals([6], 0.5),
+        normals([6, 2], 0.6), normals([2], 0.1)].map(core.nested);
+}"""
+
+
+def test_activations__of_two_layers(figure):
+    x, target, *arrays = map(np.array, figure.tab.evaluate(START))
+    figure.press("bias-relu4", "ArrowDown", 30)
+    figure.press("bias-gelu1", "ArrowUp", 5)
+    layers = {}
+    for kind in ("relu", "gelu"):
+        layer = FeedForward(2, 6, np.random.default_rng(0), "float64", activation=kind)
+        names = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
+        for name, array in zip(names, arrays, strict=True):
+            layer.parameters()[name][...] = array
+        layers[kind] = layer
+    for kind, unit in (("relu", 4), ("gelu", 1)):
+        bias = figure.shown(f"bias-{kind}{unit}")
+        layers[kind].parameters()["hidden.bias"][unit] = bias
+        assert abs(10 * bias - round(10 * bias)) < 1e-9
+
+    def compare(rtol=1e-12):
+        for kind, layer in layers.items():
+            y, cache = layer.forward(x)
+            loss, loss_cache = mean_squared_error(y, target)
+            dy = mean_squared_error_backward(1, loss_cache)
+            _, grads = layer.backward(dy, cache)
+            sizes = np.hypot(
+                np.linalg.norm(grads["hidden.weight"], axis=0), grads["hidden.bias"]
+            )
+            close(
+                figure.shown(*(f"gradient-{kind}{j}" for j in range(6))), sizes, rtol
+            )
+            close(figure.shown(f"loss-{kind}"), loss, rtol)
+            hidden = x @ layer.hidden.weight + layer.hidden.bias
+            assert figure.shown(f"silent-{kind}") == (hidden <= 0).all(axis=0).sum()
+            for name, array in layer.parameters().items():
+                array -= 10**0.3 * grads[name]
+
+    compare()
+    assert figure.shown("gradient-relu4") == 0
+    figure.click("One step")
+    compare(1e-10)
+    dead = [j for j in range(6) if figure.shown(f"gradient-relu{j}") == 0]
+    assert len(dead) > 1
+    biases = figure.shown(*(f"bias-relu{j}" for j in dead))
+    figure.click("500 steps")
+    assert (figure.shown(*(f"bias-relu{j}" for j in dead)) == biases).all()
+    assert (figure.shown(*(f"gradient-relu{j}" for j in dead)) == 0).all()
+
+
+def set_sizes(figure, **sizes):
+    """Move each slider to the place where it shows this number."""
+    for name, value in sizes.items():
+        slider = figure.root.locator(f'input[name="{name}"]')
+        for place in range(int(slider.get_attribute("max")) + 1):
+            slider.fill(str(place))
+            if slider.get_attribute("aria-valuetext") == f"{value:,}":
+                break
+        else:
+            raise AssertionError(f"{name} is never {value}")
+
+
+def shares(figure, row, parts):
+    return {part: figure.shown(f"{row} {part}") for part in parts}
+
+
+def test_cost(figure):
+    for B, sizes in (
+        (8, {}),
+        (6, {"T": 96, "D": 48, "H": 3, "F": 64, "V": 512, "L": 4}),
+    ):
+        figure.root.locator('input[name="square"]').uncheck()
+        set_sizes(figure, B=B, **sizes)
+        T, D, H, F, V, L = (
+            {"T": 64, "D": 192, "H": 4, "F": 768, "V": 8192, "L": 3} | sizes
+        ).values()
+        M = masked_tokens(B) if not sizes else round(0.15 * B * T)
+        assert figure.shown("masked") == M
+        forward = products(B, T, M, L, D, F, V)
+        assert shares(figure, "operations", forward) == {
+            part: 3 * count for part, count in forward.items()
+        }
+        operations = figure.shown("operations")
+        assert operations == 3 * count_operations(B, T, D, F, L, V, M)
+        parameters = count_bert_parameters(V, T, D, F, L)
+        assert figure.shown("parameters") == parameters
+        kept = count_bytes(B, T, D, H, F, L, V, M)
+        assert figure.shown("kept") == kept
+        logits = 4 * M * V
+        peak = 12 * parameters + kept + max(logits, 4 * parameters - logits)
+        assert figure.shown("peak") == peak
+
+        n, K = B * T, D // H
+        each = {
+            "projections": L * np.array([[n, D, 3 * D], [n, D, D]]),
+            "attention": np.array([[T, K, T], [T, T, K]]),
+            "feed-forward": np.array([[n, D, F], [n, F, D]]),
+            "read-out, loss": np.array([[M, D, V]]),
+        }
+        each["projections"] = np.array([[n, D, 3 * D], [n, D, D]])
+        many = {"attention": L * B * H, "read-out, loss": 1}
+        time = 32 * parameters / 40e9
+        for part, sides in each.items():
+            a, b, c = sides.T
+            moved = 3 * many.get(part, L) * 4 * (a * b + b * c + a * c).sum()
+            close(figure.shown(f"intensity {part}"), 3 * forward[part] / moved)
+            time += max(3 * forward[part] / 100e9, moved / 40e9)
+        close(figure.shown("time"), time)
+
+
+def test_cost__of_the_numbers_on_the_page(figure):
+    assert figure.shown("parameters") == 4_498_880
+    figure.check("every")
+    close(figure.shown("kept read-out, loss"), 4 * 512 * (2 * 192 + 8192 + 1) + 16 * 512)
+    figure.choose("model", "base")
+    assert figure.shown("parameters") == 108_922_170
+
+
+def arrays_of(cache):
+    if isinstance(cache, np.ndarray):
+        yield cache
+    elif isinstance(cache, (tuple, list)):
+        for part in cache:
+            yield from arrays_of(part)
+
+
+def bytes_of(caches, parameters):
+    """Bytes of the arrays that own the memory of the caches, each once, without parameters."""
+
+    def owner(array):
+        while array.base is not None:
+            array = array.base
+        return array
+
+    mine = {id(owner(array)) for array in parameters.values()}
+    owners = {id(o): o.nbytes for o in map(owner, arrays_of(caches))}
+    return sum(size for key, size in owners.items() if key not in mine)
+
+
+@pytest.mark.parametrize("name", ["trained", "base"])
+def test_cost__of_other_berts(figure, name):
+    B, T, D, H, F, V, L = 3, 16, 24, 3, 96, 128, 2
+    figure.choose("model", name)
+    set_sizes(figure, B=B, T=T, D=D, H=H, V=V, L=L)
+    kind = "gelu_tanh" if name == "trained" else "gelu"
+    attention = AttentionSpec(H, bias=name == "base")
+    options = {"segments": 2, "final_norm": False} if name == "base" else {}
+    model = Bert(
+        LayerSpec(D, attention, F, "post", feed_forward=kind),
+        StackSpec(V, T, L),
+        np.random.default_rng(0),
+        tied=True,
+        embedding_norm=True,
+        **options,
+    )
+    parameters = model.parameters()
+    assert figure.shown("parameters") == sum(a.size for a in parameters.values())
+    masked = np.zeros(B * T, bool)
+    masked[: int(figure.shown("masked"))] = True
+    masked = masked.reshape(B, T)
+    ids = np.random.default_rng(1).integers(0, V, (B, T))
+    segments = np.zeros_like(ids) if name == "base" else None
+    logits, cache = model.forward(ids, masked, segment_ids=segments)
+    _, loss_cache = cross_entropy(logits, ids[masked])
+    assert figure.shown("kept") == bytes_of((cache, loss_cache), parameters)
+
+
+def test_cost__of_an_encoder_without_tables(figure):
+    B, T, D, H, F, L = 3, 16, 24, 3, 96, 2
+    figure.choose("model", "encoder")
+    set_sizes(figure, B=B, T=T, D=D, H=H, L=L)
+    model = Reconstructor(LayerSpec(D, H, F, "pre"), L, np.random.default_rng(0))
+    parameters = model.parameters()
+    assert figure.shown("parameters") == sum(a.size for a in parameters.values())
+    x = np.ones((B, T, D), np.float32)
+    y, cache = model.forward(x)
+    _, loss_cache = mean_squared_error(y, np.zeros_like(y))
+    assert figure.shown("kept") == bytes_of((cache, loss_cache), parameters)
