@@ -1,6 +1,6 @@
 // One attention head with two entries in queries, keys and values, forward and backward.
 explore("attention", ({ stage, controls, say }) => {
-  const { button, canvas, choice, draw, fraction, handle, make, number, power, show, toggle } = explore;
+  const { button, canvas, choice, differences, draw, fraction, handle, make, number, power, show, toggle } = explore;
   const WORDS = ["cats", "chase", "mice"], HUES = { query: "query", key: "key", value: "value" };
 
   // These queries and keys give the chapter's scores, but for a number that each row has in common.
@@ -28,14 +28,13 @@ explore("attention", ({ stage, controls, say }) => {
       scores: core.nested(dscores)[state.focus] };
   };
 
-  const difference = (what, n, i) => {
-    const h = 1e-5, loss = (step) => {
-      const moved = { ...state, [what]: state[what].map((row, r) => row.map((v, c) => (r === n && c === i ? v + step : v))) };
-      const output = core.nested(forward(moved)[0])[state.focus];
-      return output[0] * state.doutput[0] + output[1] * state.doutput[1];
-    };
-    return (loss(h) - loss(-h)) / (2 * h);
+  const loss = (given) => {
+    const output = core.nested(forward(given)[0])[state.focus];
+    return output[0] * state.doutput[0] + output[1] * state.doutput[1];
   };
+
+  const measure = (what) => differences((flat) =>
+    loss({ ...state, [what]: WORDS.map((_, n) => flat.slice(2 * n, 2 * n + 2)) }), state[what].flat());
 
   // Two planes, each with its own place for (0, 0) and size of 1.
   const panels = make("div", { className: "panels" });
@@ -99,19 +98,19 @@ explore("attention", ({ stage, controls, say }) => {
 
   // The weights, and every gradient beside its difference quotient.
   const written = (row) => row.map((v) => number(v)).join(", ");
-  const weights = make("table"), gradients = make("table");
+  const weights = make("table", { className: "values" }), gradients = make("table", { className: "values" });
   const cells = WORDS.map(() => WORDS.map((_, s) => make("td", {})));
   weights.append(make("caption", {}, "weights"), make("thead", {}, make("tr", {}, make("td"), ...WORDS.map((word) => make("th", { scope: "col" }, word)))),
     make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...cells[t]))));
-  const outputs = [0, 1].map((c) => make("output", { name: `output-${c}` }));
-  const scores = WORDS.map((_, s) => make("output", { name: `dscore-${s}` }));
-  const worst = make("output", { name: "worst" });
+  const outputs = [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${c}` }));
+  const scores = WORDS.map((_, s) => make("output", { ariaLive: "off", name: `dscore-${s}` }));
+  const worst = make("output", { ariaLive: "off", name: "worst" });
   const result = make("p", {}, "output of ", make("span", { className: "focus" }), ": (", outputs[0], ", ", outputs[1], "); gradient of its scores: (",
     ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), "); largest gap between a gradient and its quotient: ", worst);
   const pairs = {};
   gradients.append(make("thead", {}, make("tr", {}, make("td"), ...["gradient", "quotient"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...["query", "key", "value"].flatMap((what) =>
     WORDS.map((word, n) => {
-      pairs[`${what}-${n}`] = ["d", "measured-"].map((kind) => [0, 1].map((i) => make("output", { name: `${kind}${what}-${n}-${i}` })));
+      pairs[`${what}-${n}`] = ["d", "measured-"].map((kind) => [0, 1].map((i) => make("output", { ariaLive: "off", name: `${kind}${what}-${n}-${i}` })));
       const name = make("th", { scope: "row" }, `${what} ${word}`);
       name.style.color = `var(--${HUES[what]})`;
       return make("tr", {}, name, ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b)));
@@ -135,18 +134,14 @@ explore("attention", ({ stage, controls, say }) => {
     tell(on ? "Scores are divided by √2." : "Scores are not divided: the weights harden.");
   });
   button(controls, "one step of descent", () => {
-    const before = loss(), grads = backward(forward(state)[1]);
+    const before = loss(state), grads = backward(forward(state)[1]);
     for (const what of ["query", "key", "value"])
       state[what] = state[what].map((row, n) => inside(what, row.map((v, i) => v - 0.1 * grads[what][n][i])));
     paint();
-    tell(`Rate 0.1: the product of cotangent and output went from ${number(before)} to ${number(loss())}.`);
+    tell(`Rate 0.1: the product of cotangent and output went from ${number(before)} to ${number(loss(state))}.`);
   });
   button(controls, "the chapter's numbers", () => { Object.assign(state, fresh()); paint(); tell("Weights as in the chapter."); });
 
-  const loss = () => {
-    const output = core.nested(forward(state)[0])[state.focus];
-    return output[0] * state.doutput[0] + output[1] * state.doutput[1];
-  };
   const tell = (first) => say(`${first} ${WORDS[state.focus]} weighs the words (${cells[state.focus].map((cell) => cell.textContent).join(", ")}).`);
 
   const paint = () => {
@@ -186,13 +181,12 @@ explore("attention", ({ stage, controls, say }) => {
     tip.point.dataset.value = state.doutput;
     let gap = 0;
     for (const what of ["query", "key", "value"])
-      for (let n = 0; n < 3; n += 1)
-        for (let i = 0; i < 2; i += 1) {
-          const measured = difference(what, n, i), [grad, quotient] = pairs[`${what}-${n}`];
-          show(grad[i], grads[what][n][i]);
-          show(quotient[i], measured);
-          gap = Math.max(gap, Math.abs(measured - grads[what][n][i]));
-        }
+      measure(what).forEach((measured, place) => {
+        const n = Math.floor(place / 2), i = place % 2, [grad, quotient] = pairs[`${what}-${n}`];
+        show(grad[i], grads[what][n][i]);
+        show(quotient[i], measured);
+        gap = Math.max(gap, Math.abs(measured - grads[what][n][i]));
+      });
     show(worst, gap, power(gap));
     stage.querySelector(".focus").textContent = WORDS[state.focus];
     scores.forEach((element, s) => show(element, grads.scores[s], fraction(grads.scores[s])));

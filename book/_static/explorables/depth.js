@@ -1,7 +1,7 @@
 // Stream and gradient through a deep encoder with random weights, in Post-LN and in Pre-LN.
 explore("depth", ({ stage, controls, say }) => {
   const { button, canvas, choice, draw, handle, make, number, power, show, slider } = explore;
-  const B = 1, T = 8, D = 32, HEADS = 4, F = 128, LONGEST = 24;
+  const B = 1, T = 8, D = 32, HEADS = 4, F = 64, LONGEST = 24;
   const state = { layers: 12, ways: "both", seed: 1 };
   const ones = core.tensor([D], new Float64Array(D).fill(1)), zeros = core.tensor([D]);
   const norm = (x) => core.layerNorm(x, ones, zeros, 1e-5);

@@ -1,6 +1,6 @@
 // Dropout: the masks, the mean over them, and the gradient through them.
 explore("dropout", ({ stage, controls, say }) => {
-  const { button, canvas, draw, fraction, make, number, show, slider, toggle } = explore;
+  const { button, canvas, differences, draw, fraction, make, number, show, slider, toggle } = explore;
   const x = core.from([4, 2, 2, -4]), dy = core.from([1, 2, -1, 1]), N = 4, LONGEST = 1000;
   const { uniform } = core.generator(290);
   const state = { p: 0.5, mask: [1, 0, 1, 1], backward: null, inverted: true, fresh: false, means: [] };
@@ -73,11 +73,11 @@ explore("dropout", ({ stage, controls, say }) => {
     draw(history, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2 }));
 
   // Mean and variance over them, beside what the theorem says.
-  const count = make("output", { name: "count" });
-  const row = (name) => Array.from({ length: N }, (_, i) => make("output", { name: `${name}-${i}` }));
+  const count = make("output", { ariaLive: "off", name: "count" });
+  const row = (name) => Array.from({ length: N }, (_, i) => make("output", { ariaLive: "off", name: `${name}-${i}` }));
   const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread") };
   const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected" };
-  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", {}, make("tbody", {},
+  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", { className: "values" }, make("tbody", {},
     ...Object.entries(words).map(([name, text]) => make("tr", {}, make("th", { scope: "row" }, text),
       ...found[name].map((output) => make("td", {}, output))))))));
 
@@ -126,12 +126,12 @@ explore("dropout", ({ stage, controls, say }) => {
   throwCoins([1, 0, 1, 1]);
 
   const paint = () => {
-    const [y] = drop(x, state.mask), dx = gradient(), means = mean(), h = 1e-5;
-    const loss = (i, step) => drop(core.map(x, (v, n) => v + (n === i ? step : 0)), state.mask)[0]
-      .data.reduce((sum, v, n) => sum + v * dy.data[n], 0);
+    const [y] = drop(x, state.mask), dx = gradient(), means = mean();
+    const measured = differences((values) => drop(core.from(values), state.mask)[0]
+      .data.reduce((sum, v, n) => sum + v * dy.data[n], 0), x.data);
     for (let i = 0; i < N; i += 1) {
       forward.set(i, x.data[i], y.data[i], means && means[i]);
-      back.set(i, dy.data[i], dx[i], (loss(i, h) - loss(i, -h)) / (2 * h));
+      back.set(i, dy.data[i], dx[i], measured[i]);
       coin[i].textContent = state.mask[i] ? "kept" : "dropped";
       coin[i].setAttribute("aria-label", `entry ${i}`);
       coin[i].setAttribute("aria-pressed", state.mask[i] === 1);

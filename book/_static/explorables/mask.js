@@ -39,15 +39,15 @@ explore("mask", ({ stage, controls, say }) => {
     });
     return cell;
   }));
-  const sums = WORDS.map((_, t) => make("output", { name: `sum-${t}` }));
-  const outputs = WORDS.map((_, t) => [0, 1].map((c) => make("output", { name: `output-${t}-${c}` })));
-  const moves = WORDS.map((_, t) => make("output", { name: `moved-${t}` }));
+  const sums = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `sum-${t}` }));
+  const outputs = WORDS.map((_, t) => [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${t}-${c}` })));
+  const moves = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `moved-${t}` }));
   const table = (className, heads, row) => make("table", { className },
     make("thead", {}, make("tr", {}, make("td"), ...heads.map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...row(t)))));
   stage.append(make("div", { className: "panels" },
-    table("keep", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part))),
-    table("", ["output", "moved by the key"], (t) => [
+    table("keep values", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part))),
+    table("values", ["output", "moved by the key"], (t) => [
       make("td", {}, outputs[t][0], ", ", outputs[t][1]), make("td", {}, moves[t])])));
 
   const sum = (t) => Number(sums[t].dataset.value);
@@ -94,5 +94,5 @@ explore("mask", ({ stage, controls, say }) => {
   };
 
   paint();
-  say("Hide the whole row of a word. Then set both masks again, lengthen the key of mice, and see whose output moves.");
+  say("Under the causal mask lengthen the key of mice: only later words move. Then let the mask act after the softmax.");
 });

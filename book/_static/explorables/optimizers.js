@@ -77,8 +77,8 @@ explore("optimizers", ({ stage, controls, say }) => {
 
   const head = (text) => make("th", { scope: "col" }, text);
   const cells = Object.fromEntries(Object.keys(KINDS).map((name) => [name, ["at", "distance", "without"].map((column) =>
-    make("output", { name: `${name}-${column}` }))]));
-  stage.append(make("table", { className: "ends" },
+    make("output", { ariaLive: "off", name: `${name}-${column}` }))]));
+  stage.append(make("table", { className: "values" },
     make("thead", {}, make("tr", {}, make("td"), head("step there"), head("distance at the end"), head("without it"))),
     make("tbody", {}, ...Object.entries(KINDS).map(([name, { text, hue }]) => {
       const row = make("th", { scope: "row" }, text);
@@ -86,7 +86,7 @@ explore("optimizers", ({ stage, controls, say }) => {
       return make("tr", {}, row, ...cells[name].map((cell) => make("td", {}, cell)));
     }))));
 
-  const divisors = ["before", "after", "end"].map((name) => make("output", { name: `divisor-${name}` }));
+  const divisors = ["before", "after", "end"].map((name) => make("output", { ariaLive: "off", name: `divisor-${name}` }));
   stage.append(make("p", {}, "Adam divides the first entry by √v̂ = ", divisors[0], " in the step before, ", divisors[1],
     " in this step, and ", divisors[2], " in the last."));
 

@@ -53,7 +53,7 @@ explore("positions", ({ stage, controls, say }) => {
   grips.k.point.style.stroke = "var(--orange)";
   const marks = ["t", "t + k"].map((text) => draw(chart, "text", {}, text));
 
-  const [inner, cosines, gap] = ["inner", "cosines", "gap"].map((name) => make("output", { name }));
+  const [inner, cosines, gap] = ["inner", "cosines", "gap"].map((name) => make("output", { ariaLive: "off", name }));
   stage.append(make("p", {}, "⟨P", make("sub", {}, "t"), ", P", make("sub", {}, "t+k"), "⟩ = ", inner,
     ", Σ cos kω = ", cosines, "; from the turned hands to the table: ", gap, "."));
 
