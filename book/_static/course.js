@@ -101,8 +101,8 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
       }
     fitted = width;
     for (const item of formulas) item.typesetRoot.parentElement.classList.remove("number-below");
-    for (const item of formulas.filter(tooWide))
-      item.typesetRoot.parentElement.classList.add("number-below");
+    for (const { typesetRoot: box } of formulas.filter(tooWide))
+      if (box.parentElement.querySelector(".eqno")) box.parentElement.classList.add("number-below");
     for (const way of ways)
       for (const item of formulas.filter(tooWide)) {
         item.source ??= item.math;
