@@ -104,9 +104,7 @@ def different_lines(right, wrong):
                 sides, (right, wrong), (spans[:2], spans[2:]), strict=True
             ):
                 side.append("\n".join(lines[slice(*span)]) or "# nothing")
-    return [
-        "\n\n".join(textwrap.dedent(place) for place in places) for places in sides
-    ]
+    return ["\n\n".join(textwrap.dedent(place) for place in places) for places in sides]
 
 
 class MistakeCards(SphinxTransform):
