@@ -4,7 +4,7 @@ import ast
 import json
 import os
 import textwrap
-from difflib import unified_diff
+from difflib import SequenceMatcher
 from html import unescape
 from pathlib import Path
 from runpy import run_path
@@ -12,6 +12,7 @@ from runpy import run_path
 from docutils import nodes
 from figures import attribute
 from ledger import listing_id
+from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 
@@ -85,17 +86,57 @@ class Mistake(SphinxDirective):
             wrong = wrong.replace(text, instead)
         for file in (catalogue, path):
             self.env.note_dependency(file)
-        _, _, *lines = unified_diff(right.splitlines(), wrong.splitlines(), n=0)
-        lines = [line for line in lines if not line.startswith("@@")]
-        code = textwrap.dedent("\n".join(line[1:] for line in lines)).splitlines()
-        difference = "\n".join(
-            f"{line[0]} {text}" for line, text in zip(lines, code, strict=True)
-        )
-        caption = nodes.caption("", "", nodes.literal("", path))
-        block = nodes.literal_block(difference, difference, language="diff")
-        container = nodes.container("", caption, block, literal_block=True)
-        container["classes"] = ["literal-block-wrapper"]
-        return [container]
+        card = nodes.container(classes=["right-and-wrong"])
+        sides = different_lines(right.splitlines(), wrong.splitlines())
+        for side, code in zip(("right", "wrong"), sides, strict=True):
+            half = nodes.container(classes=[side])
+            half += nodes.paragraph("", side.capitalize())
+            half += nodes.literal_block(code, code, language="python")
+            card += half
+        card += nodes.paragraph("", "", nodes.literal("", path), classes=["origin"])
+        return [card]
+
+
+def different_lines(right, wrong):
+    """The lines in which two files differ, of each; places that are apart stay apart."""
+    sides = [], []
+    for tag, *spans in SequenceMatcher(a=right, b=wrong, autojunk=False).get_opcodes():
+        if tag != "equal":
+            for side, lines, span in zip(
+                sides, (right, wrong), (spans[:2], spans[2:]), strict=True
+            ):
+                side.append("\n".join(lines[slice(*span)]) or "# nothing")
+    return ["\n\n".join(textwrap.dedent(place) for place in places) for places in sides]
+
+
+class MistakeCards(SphinxTransform):
+    """Make a card of each mistake under *What can go wrong*: its title and what follows."""
+
+    default_priority = 700
+
+    def apply(self):
+        for section in list(self.document.findall(nodes.section)):
+            if section[0].astext() == "What can go wrong":
+                children, section[:] = section.children, []
+                for child in children:
+                    if is_title(child):
+                        section += nodes.container(classes=["mistake"])
+                    elif isinstance(child, nodes.section):
+                        section += child
+                        continue
+                    last = section[-1] if len(section) else None
+                    inside = "mistake" in getattr(last, "attributes", {}).get(
+                        "classes", ()
+                    )
+                    (last if inside else section).append(child)
+
+
+def is_title(node):
+    return (
+        isinstance(node, nodes.paragraph)
+        and len(node) == 1
+        and isinstance(node[0], nodes.strong)
+    )
 
 
 class NotebookCell(SphinxDirective):
@@ -118,6 +159,7 @@ def setup(app):
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
     app.add_directive("notebook-cell", NotebookCell)
+    app.add_transform(MistakeCards)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
     app.connect("html-page-context", preview)

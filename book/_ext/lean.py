@@ -18,7 +18,7 @@ MATHJAX = [
     "output/chtml/fonts/woff-v2",
     "a11y/assistive-mml.js",
 ]
-SCRIPT = r'\s*<script[^>]*\b{}\.js[^>]*></script>'
+SCRIPT = r"\s*<script[^>]*\b{}\.js[^>]*></script>"
 SHEETS = ["styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css"]
 # An at-rule without rules inside, the beginning of a group of rules, a rule, the end of a group.
 CSS = re.compile(
@@ -38,7 +38,9 @@ def give_the_template_its_function(app, page, template, context, doctree):
 
 
 def choose_mathjax(app, config):
-    config.mathjax_path = "mathjax/startup.js"  # which loads the parts named in _config.yml
+    config.mathjax_path = (
+        "mathjax/startup.js"  # which loads the parts named in _config.yml
+    )
 
 
 def leave_out(app, exception):
@@ -58,7 +60,9 @@ def leave_out(app, exception):
         if mathjax not in path.parents:
             used |= set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
     for path in [path for sheet in SHEETS for path in static.glob(sheet)]:
-        path.write_text(pruned(path.read_text(encoding="utf-8"), used), encoding="utf-8")
+        path.write_text(
+            pruned(path.read_text(encoding="utf-8"), used), encoding="utf-8"
+        )
 
 
 def pruned(css, used):

@@ -4,6 +4,7 @@
 notebooks that are named.
 """
 
+import ast
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ from stamps import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+DRAWING = {"ax", "axes", "axis", "fig", "glue", "plots", "plt"}
 LOGGER = logging.getLogger(__name__)
 
 
@@ -98,9 +100,65 @@ def with_outputs(root, path):
     return notebook
 
 
+def folded(cell):
+    """A cell in parts, of which the one that draws or glues is folded; the last has the outputs."""
+    source = "".join(cell["source"])
+    try:
+        statements = ast.parse(source).body if cell["cell_type"] == "code" else []
+    except SyntaxError:  # a command for the shell
+        statements = []
+    drawing = [statement for statement in statements if is_drawing(statement)]
+    if not drawing:
+        return [cell]
+    lines = source.splitlines()
+    first, last = drawing[0].lineno - 1, drawing[-1].end_lineno
+    drawn = sum(part.end_lineno - part.lineno + 1 for part in drawing)
+    if 2 * drawn <= last - first or "starter" in cell["metadata"].get("tags", ()):
+        return [cell]
+    parts = []
+    for part in (lines[:first], lines[first:last], lines[last:]):
+        code = "\n".join(part).strip("\n")
+        if code:
+            parts.append(
+                cell
+                | {"id": f"{cell['id']}-{len(parts)}", "source": code, "outputs": []}
+                | {"metadata": {"tags": list(cell["metadata"].get("tags", ()))}}
+            )
+            if part == lines[first:last]:
+                parts[-1]["metadata"]["tags"].append("hide-input")
+    parts[-1]["outputs"] = cell["outputs"]
+    parts[-1]["metadata"] = cell["metadata"] | parts[-1]["metadata"]
+    return parts
+
+
+def is_drawing(node):
+    """Whether a statement works on a figure or glues; a loop, if half of what it repeats does."""
+    if isinstance(node, ast.FunctionDef):
+        return any(arg.arg in DRAWING for arg in node.args.args)
+    if isinstance(node, ast.For | ast.With | ast.If):
+        return 2 * sum(map(is_drawing, node.body)) >= len(node.body)
+    if not isinstance(node, ast.Expr | ast.Assign | ast.AugAssign):
+        return False
+    return any(
+        isinstance(part, ast.Name) and part.id in DRAWING
+        for call in ast.walk(node.value)
+        if isinstance(call, ast.Call)
+        for part in (root(call.func), *call.args)
+    )
+
+
+def root(node):
+    """The name that a chain of attributes, calls and subscripts begins with."""
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
+
+
 def show_outputs(app, docname, source):
     if docname in app.notebooks:
-        source[0] = json.dumps(app.notebooks[docname])
+        notebook = app.notebooks[docname]
+        cells = [part for cell in notebook["cells"] for part in folded(cell)]
+        source[0] = json.dumps(notebook | {"cells": cells})
 
 
 def reason(root, path):

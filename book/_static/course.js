@@ -79,16 +79,12 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
     (tex) => broken(tex, new RegExp(`${RELATION.source}|^[+-]$|^\\\\(odot|cdot|times)$`)),
   ];
 
-  const boxOf = (item) => item.start.node.closest?.("div.math") ?? item.typesetRoot.closest("div.math");
-  const tooWide = (item) => {
-    const box = boxOf(item);
-    return box.clientWidth > 0 && item.typesetRoot.querySelector("mjx-math").offsetWidth > box.clientWidth + 1;
-  };
+  const tooWide = ({ typesetRoot: box }) =>
+    box.clientWidth > 0 && box.querySelector("mjx-math").offsetWidth > box.clientWidth + 1;
 
   function typeset(item, tex) {
     item.math = tex;
-    item.reset();
-    item.rerender();
+    item.rerender(MathJax.startup.document, MathJax._.core.MathItem.STATE.COMPILED);
   }
 
   let fitted = 0;
@@ -104,6 +100,9 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
         delete item.source;
       }
     fitted = width;
+    for (const item of formulas) item.typesetRoot.parentElement.classList.remove("number-below");
+    for (const { typesetRoot: box } of formulas.filter(tooWide))
+      if (box.parentElement.querySelector(".eqno")) box.parentElement.classList.add("number-below");
     for (const way of ways)
       for (const item of formulas.filter(tooWide)) {
         item.source ??= item.math;
@@ -115,11 +114,11 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
   function scrollers() {
     const boxes = document.querySelectorAll(
-      "article :is(div.math, span.math, pre, .pst-scrollable-table-container, .cell_output .output)",
+      "article :is(.math > mjx-container, pre, .pst-scrollable-table-container, .cell_output .output)",
     );
     for (const box of boxes) {
-      const scrolls = box.scrollWidth > box.clientWidth + 4 && box.clientWidth > 0
-        && getComputedStyle(box).overflowX !== "visible";
+      const content = box.querySelector(":scope > mjx-math")?.offsetWidth ?? box.scrollWidth;
+      const scrolls = box.clientWidth > 0 && content > box.clientWidth + 1;
       box.classList.toggle("scrolls", scrolls);
       if (!scrolls) {
         box.removeAttribute("tabindex");

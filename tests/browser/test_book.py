@@ -1,6 +1,7 @@
 """The built book, opened from its folder in a headless browser without a network."""
 
 import re
+from importlib.resources import files
 
 import pytest
 from sphinx_external_toc.parsing import parse_toc_yaml
@@ -11,8 +12,10 @@ if not (HTML / "index.html").exists():
     pytest.skip("no book in _build/html: run make book", allow_module_level=True)
 
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))
-PHONE, LAPTOP = 390, 1280
+PHONE, LARGER_PHONE, LAPTOP = 360, 390, 1280
+WEIGHT = 1_500_000  # bytes of scripts, style sheets, fonts and images that a page loads
 every_width = pytest.mark.parametrize("width", [PHONE, LAPTOP])
+every_phone = pytest.mark.parametrize("width", [PHONE, LARGER_PHONE])
 
 
 def url(page):
@@ -43,6 +46,12 @@ class View:
         self.tab.set_viewport_size({"width": width, "height": 900})
         self.tab.evaluate(AT_REST)
 
+    def show(self, theme):
+        self.tab.evaluate(
+            "theme => { document.documentElement.dataset.theme = theme }", theme
+        )
+        self.tab.evaluate(AT_REST)
+
 
 @pytest.fixture(scope="module", params=PAGES)
 def view(browser, request):
@@ -69,6 +78,7 @@ def front(browser):
 
 
 AT_REST = """async () => {
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
 }"""
 UNFOLD = """() => {
@@ -92,6 +102,80 @@ def test_a_page_asks_for_nothing_from_outside(view):
 
 def test_the_console_shows_no_error(view):
     assert view.errors == []
+
+
+def test_a_page_is_light(view):
+    """Without the weights of a model, which are loaded when a reader asks for them."""
+    paths = {
+        HTML / url.removeprefix(HTML.as_uri() + "/").partition("?")[0]
+        for url in view.requests
+        if url.startswith("file:")
+    }
+    loaded = [path for path in paths if path.suffix != ".html"]
+    assert 0 < sum(path.stat().st_size for path in loaded) < WEIGHT
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(view, theme):
+    axe = pytest.importorskip("axe_playwright_python", reason="no axe: run make browse")
+    view.resize(LAPTOP)
+    view.show(theme)
+    if view.tab.evaluate("typeof axe") == "undefined":
+        view.tab.evaluate((files(axe) / "axe.min.js").read_text(encoding="utf-8"))
+    found = view.tab.evaluate(AXE, None if theme == "light" else ["color-contrast"])
+    view.show("light")
+    assert found == []
+
+
+AXE = """async (rules) => {
+    const {violations} = await axe.run({exclude: ["mjx-container"]}, {
+        resultTypes: ["violations"],
+        ...(rules && {runOnly: rules}),
+    });
+    return violations
+        .filter(({impact}) => impact === "serious" || impact === "critical")
+        .map(({id, nodes}) => [id, ...nodes.slice(0, 4).map(({html}) => html.slice(0, 160))]);
+}"""
+
+
+@every_phone
+def test_no_displayed_formula_is_clipped_without_a_cue(view, width):
+    view.resize(width)
+    assert view.tab.evaluate(CLIPPED) == []
+    view.resize(LAPTOP)
+    assert view.tab.evaluate(CLIPPED) == []
+
+
+CLIPPED = """() => [...document.querySelectorAll("article div.math > mjx-container")]
+    .filter((box) => box.checkVisibility()
+        && box.querySelector("mjx-math").offsetWidth > box.clientWidth + 1
+        && !(box.classList.contains("scrolls") && box.tabIndex === 0
+            && getComputedStyle(box).maskImage !== "none"))
+    .map((box) => box.textContent)"""
+
+
+def test_nothing_moves_for_who_wants_no_motion(view):
+    view.tab.emulate_media(reduced_motion="reduce")
+    moving = view.tab.evaluate(
+        """() => [...document.querySelectorAll("body *")].filter((element) => {
+            const {transitionDuration, animationName} = getComputedStyle(element);
+            return animationName !== "none" || /[1-9]/.test(transitionDuration);
+        }).map((element) => element.outerHTML.slice(0, 160))"""
+    )
+    view.tab.emulate_media(reduced_motion="no-preference")
+    assert moving == []
+
+
+def test_all_that_is_clicked_has_the_focus_in_turn(view):
+    """Whatever reacts to a click is reached with the tabulator."""
+    out_of_reach = view.tab.evaluate(
+        """() => [...document.querySelectorAll(
+            "article :is(button, summary, select, input, textarea, a[href], [onclick])"
+        )].filter((element) => element.checkVisibility({visibilityProperty: true})
+            && !element.disabled && element.tabIndex < 0
+        ).map((element) => element.outerHTML.slice(0, 160))"""
+    )
+    assert out_of_reach == []
 
 
 def test_mathematics_is_typeset(view):
@@ -200,6 +284,9 @@ def test_folded_answers_open_on_a_click(tab):
         assert not inside.is_visible()
         fold.locator("summary").first.click()
         assert inside.is_visible()
+        tab.keyboard.press("Enter")
+        assert not inside.is_visible()
+        tab.keyboard.press("Enter")
     for fold in tab.locator("article .admonition.dropdown").all():
         inside = fold.locator(":scope > :not(.admonition-title, button)").first
         assert not inside.is_visible()
@@ -229,6 +316,61 @@ def test_a_button_copies_the_code(tab):
 def test_the_index_opens_the_front_page(front):
     front.goto(url("index"))
     front.wait_for_url(url(PAGES[0]))
+
+
+def test_sizes_of_type_are_in_one_order(browser):
+    """Formulas match the text, code is a little smaller, headings descend."""
+    view = View(browser, "book/210_attention")
+    sizes = view.tab.evaluate(
+        """() => Object.fromEntries(["h1", "h2", "h3", "p", "p mjx-container", "pre"].map(
+            (name) => [name, parseFloat(getComputedStyle(
+                document.querySelector(`article ${name}`)).fontSize)]))"""
+    )
+    line = view.tab.evaluate(CHARACTERS_A_LINE)
+    view.context.close()
+    assert 1 <= sizes["p mjx-container"] / sizes["p"] <= 1.08
+    assert 14 <= sizes["pre"] <= 15
+    assert sizes["h1"] > sizes["h2"] > sizes["h3"] > sizes["p"]
+    assert abs(line - 66) < 6
+
+
+CHARACTERS_A_LINE = """() => {
+    const text = [...document.querySelectorAll("article section > p")]
+        .find((one) => one.textContent.length > 250 && !one.querySelector(".math"));
+    const lines = new Set();
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    for (const {top} of range.getClientRects()) lines.add(Math.round(top / 8));
+    return text.textContent.length / (lines.size - 0.5);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_hue_can_be_read(front, theme):
+    front.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+    contrasts = front.evaluate(CONTRASTS)
+    assert min(contrasts.values()) >= 4.5, contrasts
+
+
+CONTRASTS = """() => {
+    const probe = document.body.appendChild(document.createElement("i"));
+    const brightness = (colour) => {
+        probe.style.color = colour;
+        const canvas = document.createElement("canvas").getContext("2d");
+        canvas.fillStyle = getComputedStyle(probe).color;
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
+            .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const contrasts = {};
+    for (const hue of ["query", "key", "value", "cotangent", "soft", "right", "wrong"])
+        for (const ground of ["paper", "box"]) {
+            const [dark, light] = [hue, ground].map((name) => brightness(`var(--${name})`)).sort();
+            contrasts[`${hue} on ${ground}`] = (light + 0.05) / (dark + 0.05);
+        }
+    return contrasts;
+}"""
 
 
 def test_search_finds_softmax(front):
