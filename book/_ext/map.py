@@ -330,7 +330,7 @@ def draw_map(here="", titles=None, panels=PANELS):
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
             f'aria-label="{attribute(label)}">\n{inside}\n</svg>'
         )
-    return '<div class="map">\n' + "\n".join(drawings) + "\n</div>"
+    return '<div class="architecture">\n' + "\n".join(drawings) + "\n</div>"
 
 
 def draw_strip(here, titles):
@@ -343,7 +343,7 @@ def draw_strip(here, titles):
     ]
     width = len(PANELS) * (WIDTH + GAP) - GAP
     return (
-        f'<details class="map-strip">\n<summary><svg viewBox="0 0 {width} {HEIGHT}" '
+        f'<details class="architecture-strip">\n<summary><svg viewBox="0 0 {width} {HEIGHT}" '
         f'aria-hidden="true">{"".join(rectangles)}</svg><span>You are here: '
         f"{PLACES[here]}. <span>The map</span></span></summary>\n"
         f"{draw_map(here, titles)}\n</details>"

@@ -26,16 +26,16 @@ def open_page(tab, page, size):
 @pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
 def test_words_fit_their_boxes_and_can_be_read(tab, size):
     open_page(tab, "intro", size)
-    assert tab.locator(".map a").count() > len(PLACES)
+    assert tab.locator(".architecture a").count() > len(PLACES)
     assert tab.evaluate(STICKING_OUT) == []
     smallest = tab.evaluate(
-        "Math.min(...[...document.querySelectorAll('.map text')].map((text) =>"
+        "Math.min(...[...document.querySelectorAll('.architecture text')].map((text) =>"
         "  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))"
     )
     assert smallest >= 11
 
 
-STICKING_OUT = """() => [...document.querySelectorAll(".map a")].filter((link) => {
+STICKING_OUT = """() => [...document.querySelectorAll(".architecture a")].filter((link) => {
     const box = link.querySelector("rect").getBoundingClientRect();
     return [...link.querySelectorAll("text")].some((text) => {
         const words = text.getBoundingClientRect();
@@ -47,7 +47,7 @@ STICKING_OUT = """() => [...document.querySelectorAll(".map a")].filter((link) =
 
 def test_the_front_page_shows_the_map_in_one_row(tab):
     open_page(tab, "intro", LAPTOP)
-    boxes = [panel.bounding_box() for panel in tab.locator(".map svg").all()]
+    boxes = [panel.bounding_box() for panel in tab.locator(".architecture svg").all()]
     assert len({box["y"] for box in boxes}) == 1
     assert boxes[-1]["x"] + boxes[-1]["width"] <= LAPTOP[0]
 
@@ -55,21 +55,21 @@ def test_the_front_page_shows_the_map_in_one_row(tab):
 def test_a_slim_strip_heads_a_chapter(tab):
     chapter = max(PLACES, key=lambda page: len(PLACES[page]))
     open_page(tab, chapter, LAPTOP)
-    strip = tab.locator("h1 + .map-strip")
+    strip = tab.locator("h1 + .architecture-strip")
     assert strip.bounding_box()["height"] <= 120
     assert PLACES[chapter] in strip.locator("summary").inner_text()
 
 
 def test_the_keyboard_opens_the_map_and_follows_a_part(tab):
     open_page(tab, "150_layer_norm", LAPTOP)
-    tab.locator(".map-strip summary").focus()
+    tab.locator(".architecture-strip summary").focus()
     tab.keyboard.press("Enter")
     tab.keyboard.press("Tab")
-    part = tab.locator(".map a").first
+    part = tab.locator(".architecture a").first
     assert part.evaluate("part => part === document.activeElement")
     width = (
         "part => parseFloat(getComputedStyle(part.querySelector('rect')).strokeWidth)"
     )
-    assert part.evaluate(width) > tab.locator(".map a").nth(1).evaluate(width)
+    assert part.evaluate(width) > tab.locator(".architecture a").nth(1).evaluate(width)
     tab.keyboard.press("Enter")
     tab.wait_for_url("**/010_transformer.html")
