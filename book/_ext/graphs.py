@@ -232,7 +232,10 @@ class Block:
         self.cell = widest
         self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
         leads = [
-            max(width_of(name, size + 2) + 3, width_of(f"in {unit}" * bool(unit), size - 1))
+            max(
+                width_of(name, size + 2) + 3,
+                width_of(f"in {unit}" * bool(unit), size - 1),
+            )
             for _, name, unit, _, _, _ in self.tables
         ]
         self.head = leads[0]
@@ -245,7 +248,9 @@ class Block:
     def place(self, x, y):
         self.x, self.y = x, y
         self.middle = x + (self.width + self.lead) / 2
-        self.entry = x + self.lead - self.words - self.head - 10  # where a way from the left ends
+        self.entry = (
+            x + self.lead - self.words - self.head - 10
+        )  # where a way from the left ends
 
 
 def line_of(lines, lane):
@@ -377,9 +382,9 @@ def level(p, c):
 
 def drawing(graph, name, kind):
     """One of the two drawings as SVG."""
-    blocks, paths, width, size = (
-        laid_out_wide if kind == "wide" else laid_out_narrow
-    )(graph)
+    blocks, paths, width, size = (laid_out_wide if kind == "wide" else laid_out_narrow)(
+        graph
+    )
     first, (forward, backward) = graph.first_shown(), graph.lit()
     arrow = f"{name}-{kind}-arrow"
     lines, strips, labels = [], [], []
@@ -412,6 +417,9 @@ def drawing(graph, name, kind):
                 + "</g>"
             )
     ys = [float(y) for path, _ in paths.values() for y in heights_of(path)]
+    ys += [
+        middle[1] - 10 for pair, (_, middle) in paths.items() if graph.edges[pair].label
+    ]
     top = min([b.y for b in blocks.values()] + ys) - 4
     bottom = max([b.y + b.height for b in blocks.values()] + ys) + 4
     return (
