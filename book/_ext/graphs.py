@@ -397,7 +397,7 @@ def drawing(graph, name, kind):
         )
         lines.append(
             f'<path class="edge {edge.hue}" {steps} d="{path}" '
-            f'marker-end="url(#{arrow})"/>'
+            f'marker-start="url(#{arrow})" marker-end="url(#{arrow})"/>'
         )
         if edge.label:
             x, y = middle
@@ -427,7 +427,7 @@ def drawing(graph, name, kind):
         f'role="img" aria-label="{escape(plain(graph.title))}" '
         f'aria-describedby="graph-{name}-words" style="font-size: {size}px">'
         f'<defs><marker id="{arrow}" viewBox="0 0 8 8" refX="7" refY="4" '
-        'markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
+        'markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
         '<path d="M 0 0 L 8 4 L 0 8 z"/></marker></defs>'
         + "".join(lines + strips + labels)
         + "</svg>"

@@ -30,7 +30,7 @@ graph = Graph("Two heads, for the query of *chase*", lanes=2)
 graph.node(
     "V", "V", value, dvalue, at=(0, 1), narrow=(0, 0.5), rows=TOKENS, hue="value-hue"
 )
-for h, name in enumerate("⁰¹"):
+for h, name in enumerate(("⁽⁰⁾", "⁽¹⁾")):
     left = 2 * h
     graph.node(
         f"V{h}",
@@ -71,7 +71,7 @@ graph.node(
     of="o0 o1",
     by=lambda *o: np.concatenate(o),
 )
-graph.node("W", "W", w, dw, at=(3, 2.4), narrow=(5, 1))
+graph.node("W", "Wₒ", w, dw, at=(3, 2.4), narrow=(5, 1))
 graph.node("y", "y", y, dy, at=(3, 1.2), narrow=(6, 0), of="c W", by=lambda c, w: c @ w)
 graph.edge("V", "V1", narrow=0.5)
 graph.edge("o0", "c", narrow=0.5)
@@ -88,13 +88,13 @@ graph.step(
 graph.step(f"Two averages: {row(outputs[0])} and {row(outputs[1])}.", "o0", "o1")
 graph.step(f"Merge: c = {row(c)}, as wide as the model.", "c")
 graph.step(
-    f"One matrix mixes them: y = c W = {row(y)}. The first head has given {row(shares[0])}, the "
+    f"One matrix mixes them: y = c Wₒ = {row(y)}. The first head has given {row(shares[0])}, the "
     f"second {row(shares[1])}.",
     "W",
     "y",
 )
 graph.step(f"Backward. The cotangent of y is {row(dy)}.", "y'")
-graph.step(f"Through the matrix: c̄ = ȳ Wᵀ = {row(dc)}, and W̄ = cᵀ ȳ.", "c'", "W'")
+graph.step(f"Through the matrix: c̄ = ȳ Wₒᵀ = {row(dc)}, and W̄ₒ = cᵀ ȳ.", "c'", "W'")
 graph.step(
     f"Split again: the heads get {row(doutputs[0])} and {row(doutputs[1])}.",
     "o0'",
