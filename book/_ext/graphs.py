@@ -201,7 +201,7 @@ class Graph:
 
 # The two layouts
 
-WIDE, NARROW = 672, 320  # the widths of the two drawings, in pixels
+WIDE, NARROW = 684, 320  # the widths of the two drawings, in pixels
 CELL, SPACE = 23, 4
 
 
@@ -217,10 +217,9 @@ class Block:
 
     def __init__(self, node, size):
         self.node, self.size = node, size
-        strips = node.strips()
         self.tables, self.height = [], 0
         widest = 22
-        for what, name, (unit, factor), values, hue in strips:
+        for what, name, (unit, factor), values, hue in node.strips():
             table = np.atleast_2d(values)
             texts = [[node.written(v / factor) for v in r] for r in table]
             widest = max(
@@ -248,9 +247,9 @@ class Block:
     def place(self, x, y):
         self.x, self.y = x, y
         self.middle = x + (self.width + self.lead) / 2
-        self.entry = (
-            x + self.lead - self.words - self.head - 10
-        )  # where a way from the left ends
+        head = self.lead - self.words - self.head
+        self.entry = x + head - 10, y + self.anchor  # of ways from the left
+        self.exit = x + self.width + 2, y + self.anchor
 
 
 def line_of(lines, lane):
@@ -290,13 +289,11 @@ def laid_out_wide(graph):
     paths = {}
     for (parent, child), edge in graph.edges.items():
         p, c = blocks[parent], blocks[child]
-        x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
+        (x1, y1), (x2, y2) = p.exit, c.entry
         if p.node.at[0] == c.node.at[0]:
             path, middle = upright(p, c)
         elif edge.wide is None:
-            bend = (x2 - x1) / 2
-            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
-            middle = (x1 + x2) / 2, (y1 + y2) / 2
+            path, middle = sideways(p, c)
         else:
             y = line_of(lines, edge.wide)
             a, b = x1 + gap, x2 - gap
@@ -337,10 +334,7 @@ def laid_out_narrow(graph):
         if p.node.narrow[0] == c.node.narrow[0]:
             path, middle = level(p, c)
         elif c.y < p.y:
-            x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
-            bend = (x2 - x1) / 2
-            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
-            middle = (x1 + x2) / 2, (y1 + y2) / 2
+            path, middle = sideways(p, c)
         elif edge.narrow is None:
             bend = min(30, (y2 - y1) / 2)
             path = curve((x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2))
@@ -359,6 +353,14 @@ def laid_out_narrow(graph):
 def curve(start, *points):
     head = f"M {start[0]:.0f} {start[1]:.0f} " if start else ""
     return head + "C " + " ".join(f"{x:.0f} {y:.0f}" for x, y in points)
+
+
+def sideways(p, c):
+    """From a block's right side to the left side of another."""
+    (x1, y1), (x2, y2) = p.exit, c.entry
+    bend = (x2 - x1) / 2
+    path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
+    return path, ((x1 + x2) / 2, (y1 + y2) / 2)
 
 
 def upright(p, c):
