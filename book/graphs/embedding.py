@@ -23,7 +23,7 @@ for v, word in enumerate(TOKENS):
         EMBEDDING[v],
         dtable[v],
         at=(0, v),
-        narrow=(v, 0),
+        narrow=(v, -0.2),
         ways=tuple(ways),
         back=f"Ē{'₀₁₂'[v]}",
     )
@@ -34,7 +34,7 @@ for n, v in enumerate(ids):
         rows[n],
         drows[n],
         at=(1, n),
-        narrow=(n, 1),
+        narrow=(n, 1.2),
         of=f"E{v}",
         by=np.copy,
     )

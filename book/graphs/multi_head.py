@@ -73,6 +73,8 @@ graph.node(
 )
 graph.node("W", "Wₒ", w, dw, at=(3, 2.4), narrow=(5, 1))
 graph.node("y", "y", y, dy, at=(3, 1.2), narrow=(6, 0), of="c W", by=lambda c, w: c @ w)
+graph.edge("a0", "o0", narrow=1)
+graph.edge("a1", "o1", narrow=1)
 graph.edge("V", "V1", narrow=0.5)
 graph.edge("o0", "c", narrow=0.5)
 
