@@ -115,7 +115,9 @@ def test_the_words_hold_every_number_of_the_drawing(name):
         for _, strip, (_, factor), values, _ in node.strips():
             written = [node.written(v / factor) for v in np.ravel(values)]
             assert strip in table
-            assert all(re.search(rf"(?<![\w.]){re.escape(w)}(?![\w.])", table) for w in written)
+            assert all(
+                re.search(rf"(?<![\w.]){re.escape(w)}(?![\w.])", table) for w in written
+            )
     wide, narrow = (texts(graphs.drawing(graph, name, k)) for k in ("wide", "narrow"))
     assert sorted(wide) == sorted(narrow)
 

@@ -201,7 +201,7 @@ class Graph:
 
 # The two layouts
 
-WIDE, NARROW = 672, 320  # the widths of the two drawings, in pixels
+WIDE, NARROW = 684, 320  # the widths of the two drawings, in pixels
 CELL, SPACE = 23, 4
 
 
@@ -217,10 +217,9 @@ class Block:
 
     def __init__(self, node, size):
         self.node, self.size = node, size
-        strips = node.strips()
         self.tables, self.height = [], 0
         widest = 22
-        for what, name, (unit, factor), values, hue in strips:
+        for what, name, (unit, factor), values, hue in node.strips():
             table = np.atleast_2d(values)
             texts = [[node.written(v / factor) for v in r] for r in table]
             widest = max(
@@ -232,7 +231,10 @@ class Block:
         self.cell = widest
         self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
         leads = [
-            max(width_of(name, size + 2) + 3, width_of(f"in {unit}" * bool(unit), size - 1))
+            max(
+                width_of(name, size + 2) + 3,
+                width_of(f"in {unit}" * bool(unit), size - 1),
+            )
             for _, name, unit, _, _, _ in self.tables
         ]
         self.head = leads[0]
@@ -245,7 +247,9 @@ class Block:
     def place(self, x, y):
         self.x, self.y = x, y
         self.middle = x + (self.width + self.lead) / 2
-        self.entry = x + self.lead - self.words - self.head - 10  # where a way from the left ends
+        head = self.lead - self.words - self.head
+        self.entry = x + head - 10, y + self.anchor  # of ways from the left
+        self.exit = x + self.width + 2, y + self.anchor
 
 
 def line_of(lines, lane):
@@ -285,13 +289,11 @@ def laid_out_wide(graph):
     paths = {}
     for (parent, child), edge in graph.edges.items():
         p, c = blocks[parent], blocks[child]
-        x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
+        (x1, y1), (x2, y2) = p.exit, c.entry
         if p.node.at[0] == c.node.at[0]:
             path, middle = upright(p, c)
         elif edge.wide is None:
-            bend = (x2 - x1) / 2
-            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
-            middle = (x1 + x2) / 2, (y1 + y2) / 2
+            path, middle = sideways(p, c)
         else:
             y = line_of(lines, edge.wide)
             a, b = x1 + gap, x2 - gap
@@ -332,10 +334,7 @@ def laid_out_narrow(graph):
         if p.node.narrow[0] == c.node.narrow[0]:
             path, middle = level(p, c)
         elif c.y < p.y:
-            x1, y1, x2, y2 = p.x + p.width + 2, p.y + p.anchor, c.entry, c.y + c.anchor
-            bend = (x2 - x1) / 2
-            path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
-            middle = (x1 + x2) / 2, (y1 + y2) / 2
+            path, middle = sideways(p, c)
         elif edge.narrow is None:
             bend = min(30, (y2 - y1) / 2)
             path = curve((x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2))
@@ -354,6 +353,14 @@ def laid_out_narrow(graph):
 def curve(start, *points):
     head = f"M {start[0]:.0f} {start[1]:.0f} " if start else ""
     return head + "C " + " ".join(f"{x:.0f} {y:.0f}" for x, y in points)
+
+
+def sideways(p, c):
+    """From a block's right side to the left side of another."""
+    (x1, y1), (x2, y2) = p.exit, c.entry
+    bend = (x2 - x1) / 2
+    path = curve((x1, y1), (x1 + bend, y1), (x2 - bend, y2), (x2, y2))
+    return path, ((x1 + x2) / 2, (y1 + y2) / 2)
 
 
 def upright(p, c):
@@ -377,9 +384,9 @@ def level(p, c):
 
 def drawing(graph, name, kind):
     """One of the two drawings as SVG."""
-    blocks, paths, width, size = (
-        laid_out_wide if kind == "wide" else laid_out_narrow
-    )(graph)
+    blocks, paths, width, size = (laid_out_wide if kind == "wide" else laid_out_narrow)(
+        graph
+    )
     first, (forward, backward) = graph.first_shown(), graph.lit()
     arrow = f"{name}-{kind}-arrow"
     lines, strips, labels = [], [], []
@@ -392,7 +399,7 @@ def drawing(graph, name, kind):
         )
         lines.append(
             f'<path class="edge {edge.hue}" {steps} d="{path}" '
-            f'marker-end="url(#{arrow})"/>'
+            f'marker-start="url(#{arrow})" marker-end="url(#{arrow})"/>'
         )
         if edge.label:
             x, y = middle
@@ -412,6 +419,9 @@ def drawing(graph, name, kind):
                 + "</g>"
             )
     ys = [float(y) for path, _ in paths.values() for y in heights_of(path)]
+    ys += [
+        middle[1] - 10 for pair, (_, middle) in paths.items() if graph.edges[pair].label
+    ]
     top = min([b.y for b in blocks.values()] + ys) - 4
     bottom = max([b.y + b.height for b in blocks.values()] + ys) + 4
     return (
@@ -419,7 +429,7 @@ def drawing(graph, name, kind):
         f'role="img" aria-label="{escape(plain(graph.title))}" '
         f'aria-describedby="graph-{name}-words" style="font-size: {size}px">'
         f'<defs><marker id="{arrow}" viewBox="0 0 8 8" refX="7" refY="4" '
-        'markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
+        'markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
         '<path d="M 0 0 L 8 4 L 0 8 z"/></marker></defs>'
         + "".join(lines + strips + labels)
         + "</svg>"

@@ -11,7 +11,9 @@ adam = Adam(theta, learning_rate=1.0, beta1=beta1, beta2=beta2, eps=1e-300)
 
 
 def moments():
-    return (float(adam.averages[a]["theta"][0]) for a in ("first_moment", "second_moment"))
+    return (
+        float(adam.averages[a]["theta"][0]) for a in ("first_moment", "second_moment")
+    )
 
 
 for gradient in (1.0, 1.0):
@@ -32,15 +34,32 @@ graph.node(
     "m3", "m₃", m3, at=(1, 0), of="m2 g", by=lambda m, g: beta1 * m + (1 - beta1) * g
 )
 graph.node(
-    "v3", "v₃", v3, at=(1, 2), narrow=(1, 1), of="v2 g",
+    "v3",
+    "v₃",
+    v3,
+    at=(1, 2),
+    narrow=(1, 1),
+    of="v2 g",
     by=lambda v, g: beta2 * v + (1 - beta2) * g * g,
 )
 graph.node("m_hat", "m̂₃", m3 / m_share, at=(2, 0), of="m3", by=lambda m: m / m_share)
 graph.node(
-    "v_hat", "v̂₃", v3 / v_share, at=(2, 2), narrow=(2, 1), of="v3", by=lambda v: v / v_share
+    "v_hat",
+    "v̂₃",
+    v3 / v_share,
+    at=(2, 2),
+    narrow=(2, 1),
+    of="v3",
+    by=lambda v: v / v_share,
 )
 graph.node(
-    "step", "step", step, at=(3, 1), narrow=(3, 0.5), of="m_hat v_hat", unit=("η", 1),
+    "step",
+    "step",
+    step,
+    at=(3, 1),
+    narrow=(3, 0.5),
+    of="m_hat v_hat",
+    unit=("η", 1),
     by=lambda m, v: -m / np.sqrt(v),
 )
 graph.edge("m3", "m_hat", label=f"÷ {number(m_share)}")
@@ -48,7 +67,8 @@ graph.edge("v3", "v_hat", label=f"÷ {number(v_share)}")
 
 graph.step(
     f"After the gradients 1 and 1 Adam remembers m₂ = {number(m2)} and v₂ = {number(v2)}.",
-    "m2", "v2",
+    "m2",
+    "v2",
 )
 graph.step(f"The third gradient is {number(g)}.", "g")
 graph.step(
@@ -66,7 +86,9 @@ graph.step(
     f"m̂₃ = {number(m3 / m_share)}.",
     "m_hat",
 )
-graph.step(f"And the second by {number(v_share)}: v̂₃ = {number(v3 / v_share)}.", "v_hat")
+graph.step(
+    f"And the second by {number(v_share)}: v̂₃ = {number(v3 / v_share)}.", "v_hat"
+)
 graph.step(
     f"The step is −η m̂₃ / √v̂₃ = {number(step)} η: a seventh of a learning rate, since the "
     "memory still points the other way.",

@@ -17,15 +17,39 @@ da = do @ VALUE.T
 ds = softmax_backward(da, cache.softmax)
 
 graph = Graph("A causal head: who may attend to whom", lanes=2)
-graph.node("S", "S", scores, ds, at=(0, 1), narrow=(0, 0), unit=("ln 2", ln2),
-    back_unit=("1/25", 1 / 25))
+graph.node(
+    "S",
+    "S",
+    scores,
+    ds,
+    at=(0, 1),
+    narrow=(0, 0),
+    unit=("ln 2", ln2),
+    back_unit=("1/25", 1 / 25),
+)
 graph.node("keep", "keep", keep.astype(int), at=(0, 0), narrow=(0, 1))
 graph.node(
-    "A", "A", cache.weights, da, at=(1, 1), narrow=(1, 0), of="S keep",
+    "A",
+    "A",
+    cache.weights,
+    da,
+    at=(1, 1),
+    narrow=(1, 0),
+    of="S keep",
     by=lambda scores, keep: softmax(scores, keep.astype(bool))[0],
 )
 graph.node("V", "V", VALUE, dvalue, at=(1, 2), narrow=(1, 1), hue="value-hue")
-graph.node("O", "O", o, do, at=(2, 1), narrow=(2, 0), rows=TOKENS, of="A V", by=lambda a, value: a @ value)
+graph.node(
+    "O",
+    "O",
+    o,
+    do,
+    at=(2, 1),
+    narrow=(2, 0),
+    rows=TOKENS,
+    of="A V",
+    by=lambda a, value: a @ value,
+)
 graph.edge("keep", "A", narrow=0.8)
 
 graph.step("Forward. The scores of the three queries, in units of ln 2.", "S")
@@ -35,7 +59,11 @@ graph.step(
     f"{row(cache.weights[1])}.",
     "A",
 )
-graph.step(f"The outputs are averages of the values so far. For *chase*: {row(o[1])}.", "V", "O")
+graph.step(
+    f"The outputs are averages of the values so far. For *chase*: {row(o[1])}.",
+    "V",
+    "O",
+)
 graph.step(f"Backward. The loss reads *chase* alone: {row(do[1])}.", "O'")
 graph.step(f"The value of *mice* was not read, and gets {row(dvalue[2])}.", "V'")
 graph.step(f"The weights of *chase* are told {row(da[1])}, the hidden one too.", "A'")

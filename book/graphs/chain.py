@@ -34,17 +34,35 @@ deviation = [float(z.std()) for z in sums]
 graph = Graph("Two Post-LN blocks, one after the other", lanes=2)
 for k in range(3):
     of = f"x{k - 1} f{k - 1}" if k else ""
-    back = () if k == 2 else (Way(f"x{k + 1}", "skip", ways[k][0]), Way(f"f{k}", "branch", ways[k][1]))
+    back = (
+        ()
+        if k == 2
+        else (Way(f"x{k + 1}", "skip", ways[k][0]), Way(f"f{k}", "branch", ways[k][1]))
+    )
     graph.node(
-        f"x{k}", f"x{'₀₁₂'[k]}", streams[k], gradients[k], at=(k, 0), narrow=(2 * k, 0.5), digits=1,
-        of=of, ways=back,
+        f"x{k}",
+        f"x{'₀₁₂'[k]}",
+        streams[k],
+        gradients[k],
+        at=(k, 0),
+        narrow=(2 * k, 0.5),
+        digits=1,
+        of=of,
+        ways=back,
         by=lambda x, f, k=k: blocks[k - 1].norm.forward(x + f)[0],
     )
     if k < 2:
         f, _ = blocks[k].branch.forward(streams[k])
         graph.node(
-            f"f{k}", f"f{'₀₁'[k]}", f, ways[k][0], at=(k, 1), narrow=(2 * k + 1, 1), digits=1,
-            of=f"x{k}", by=lambda x, k=k: blocks[k].branch.forward(x)[0],
+            f"f{k}",
+            f"f{'₀₁'[k]}",
+            f,
+            ways[k][0],
+            at=(k, 1),
+            narrow=(2 * k + 1, 1),
+            digits=1,
+            of=f"x{k}",
+            by=lambda x, k=k: blocks[k].branch.forward(x)[0],
         )
         if k:
             graph.edge(f"x{k - 1}", f"x{k}", narrow=-0.15)
@@ -54,12 +72,17 @@ graph.edge("x1", "x2", label="LN", narrow=-0.15)
 graph.step("Forward. The row of *cats* enters the chain.", "x0")
 graph.step(
     "A random branch adds little to it, and LayerNorm divides the sum by its standard deviation.",
-    "f0", "x1",
+    "f0",
+    "x1",
 )
 graph.step("The next block does the same with what it is given.", "f1", "x2")
 graph.step(f"Backward. A cotangent of length {norms[2]:.1f} enters at the end.", "x2'")
-graph.step("The second block returns it in two ways, along the skip and through the branch.",
-           "f1'", "x1<x2", "x1<f1")
+graph.step(
+    "The second block returns it in two ways, along the skip and through the branch.",
+    "f1'",
+    "x1<x2",
+    "x1<f1",
+)
 graph.step(f"Their sum has the length {norms[1]:.1f}.", "x1'")
 graph.step("The first block does the same with what arrives.", "f0'", "x0<x1", "x0<f0")
 graph.step(

@@ -16,7 +16,11 @@ dlse = -dlog_p.sum()
 
 graph = Graph("Cross-entropy: the hidden word was *cats*", lanes=2)
 graph.node(
-    "z", "z", z, dz, at=(0, 0),
+    "z",
+    "z",
+    z,
+    dz,
+    at=(0, 0),
     ways=(Way("log_p", "−[v = t]", dlog_p), Way("lse", "p", p * dlse)),
 )
 graph.node(
@@ -33,14 +37,17 @@ graph.edge("z", "lse", label="p")
 graph.step(f"Forward. Three logits, z = {row(z)}.", "z")
 graph.step(f"The logarithm of the sum of their exponentials is {number(lse)}.", "lse")
 graph.step(f"z − lse is the logarithm of the probabilities p = {row(p)}.", "log_p")
-graph.step(f"The word was *cats*: ℒ = −ln {number(p[target])} = {number(loss)}.", "loss")
+graph.step(
+    f"The word was *cats*: ℒ = −ln {number(p[target])} = {number(loss)}.", "loss"
+)
 graph.step("Backward. The loss is the end: its cotangent is 1.", "loss'")
 graph.step(f"The loss reads the logarithm at the target: {row(dlog_p)}.", "log_p'")
 graph.step("Directly to the logits: 1 less where the answer was.", "z<log_p")
 graph.step(
     f"All three logarithms contain lse, so its cotangent is {number(dlse)}. Its slope is p: "
     f"{row(p * dlse)}.",
-    "lse'", "z<lse",
+    "lse'",
+    "z<lse",
 )
 graph.step(
     f"What the model said minus what it should have said: z̄ = {row(dz)}, with the sum "

@@ -16,16 +16,41 @@ point = np.array(x)
 central = float(central_difference(lambda x: x**3, point, h))
 complex_ = float(complex_step(lambda x: x**3, point, h))
 
-graph = Graph("The function x³ at 2, as two products")
+graph = Graph("The function x³ at 2, as two products", lanes=2)
 graph.node(
-    "x", "x", x, dx, at=(0, 0),
+    "x",
+    "x",
+    x,
+    dx,
+    at=(0, 0),
+    narrow=(0, 0.5),
     ways=(Way("u", "by u", through_u), Way("y", "directly", directly)),
 )
-graph.node("u", "u = x·x", u, du, at=(1, 0), of="x", by=lambda x: x * x, back="ū")
-graph.node("y", "y = u·x", y, dy, at=(2, 0), of="x u", by=lambda x, u: u * x, back="ȳ")
+graph.node(
+    "u",
+    "u = x·x",
+    u,
+    du,
+    at=(1, 0),
+    narrow=(1, 0),
+    of="x",
+    by=lambda x: x * x,
+    back="ū",
+)
+graph.node(
+    "y",
+    "y = u·x",
+    y,
+    dy,
+    at=(2, 0),
+    narrow=(2, 0.5),
+    of="x u",
+    by=lambda x, u: u * x,
+    back="ȳ",
+)
 graph.edge("x", "u", label=f"2x = {number(2 * x)}")
 graph.edge("u", "y", label=f"x = {number(x)}")
-graph.edge("x", "y", label=f"u = {number(u)}", wide=1, narrow=0.42)
+graph.edge("x", "y", label=f"u = {number(u)}", wide=1)
 
 graph.step(f"Forward. The point is x = {number(x)}.", "x")
 graph.step(f"First product: u = x · x = {number(u)}.", "u")
@@ -38,8 +63,8 @@ graph.step(
 )
 graph.step(f"Directly from the second product: ȳ · u = {number(directly)}.", "x<y")
 graph.step(
-    f"What comes back in two ways adds up: {number(through_u)} + {number(directly)} = {number(dx)}. "
-    f"Measured with h = {h}: {central:.2f} by the central difference, {complex_:.2f} by the "
-    "complex step.",
+    f"What comes back in two ways adds up: {number(through_u)} + {number(directly)} = "
+    f"{number(dx)}. Measured with h = {h}: {central:.2f} by the central difference, "
+    f"{complex_:.2f} by the complex step.",
     "x'",
 )

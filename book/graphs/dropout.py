@@ -17,7 +17,16 @@ scale = number(1 / (1 - rate))
 graph = Graph("Dropout of *cats*", lanes=2)
 graph.node("x", "x", x, dx, at=(0, 0))
 graph.node("m", "m", mask.astype(int), at=(1, 1), narrow=(0, 1))
-graph.node("y", "y", y, dy, at=(2, 0), narrow=(1, 0), of="x m", by=lambda x, m: m * x / (1 - rate))
+graph.node(
+    "y",
+    "y",
+    y,
+    dy,
+    at=(2, 0),
+    narrow=(1, 0),
+    of="x m",
+    by=lambda x, m: m * x / (1 - rate),
+)
 graph.edge("x", "y", label=scale)
 
 graph.step(f"Forward. The row of *cats*, x = {row(x)}.", "x")

@@ -28,9 +28,7 @@ graph.node("W1", "W₁", w1, dw1, at=(1, 1), narrow=(0, 1))
 graph.node("h", "h", h, dh, at=(1, 0), of="x W1", by=lambda x, w: x @ w + b1)
 graph.node("a", "a", a, da, at=(2, 0), of="h", by=lambda h: np.maximum(h, 0))
 graph.node("W2", "W₂", w2, dw2, at=(3, 1), narrow=(2, 1))
-graph.node(
-    "y", "y", y, dy, at=(3, 0), of="a W2", by=lambda a, w: a @ w + b2
-)
+graph.node("y", "y", y, dy, at=(3, 0), of="a W2", by=lambda a, w: a @ w + b2)
 graph.edge("h", "a", label=row((h > 0).astype(int)))
 
 graph.step(f"Forward. *cats*, x = {row(x)}.", "x")
@@ -39,11 +37,14 @@ graph.step(f"ReLU lets the positive one pass: a = {row(a)}.", "a")
 graph.step(
     f"Each unit writes its row of W₂ as strongly as it is on, and b₂ = {row(b2)} is added: "
     f"y = {row(y)}.",
-    "W2", "y",
+    "W2",
+    "y",
 )
 graph.step(f"Backward. The cotangent of the output is ȳ = {row(dy)}.", "y'")
 graph.step(f"Each unit is told what its row would win: ā = ȳ W₂ᵀ = {row(da)}.", "a'")
-graph.step("W̄₂ = aᵀ ȳ: the silent unit has written nothing, and its row gets zeros.", "W2'")
+graph.step(
+    "W̄₂ = aᵀ ȳ: the silent unit has written nothing, and its row gets zeros.", "W2'"
+)
 graph.step(f"ReLU lets back what it let pass: h̄ = {row(dh)}.", "h'")
 graph.step("W̄₁ = xᵀ h̄: the column of the silent unit gets zeros.", "W1'")
 graph.step(

@@ -16,18 +16,19 @@ dprobability = dy * x
 
 graph = Graph("GELU of two hidden units", lanes=2)
 graph.node(
-    "x", "x", x, dx, at=(0, 0), digits=3,
+    "x",
+    "x",
+    x,
+    dx,
+    at=(0, 0),
+    digits=3,
     ways=(
         Way("y", "ȳ ⊙ Φ", dy * probability),
         Way("phi", "ȳ ⊙ x ⊙ φ", dprobability * density),
     ),
 )
-graph.node(
-    "phi", "Φ", probability, dprobability, at=(1, 1), of="x", by=ndtr, digits=3
-)
-graph.node(
-    "y", "y", y, dy, at=(2, 0), of="x phi", by=lambda x, phi: x * phi, digits=3
-)
+graph.node("phi", "Φ", probability, dprobability, at=(1, 1), of="x", by=ndtr, digits=3)
+graph.node("y", "y", y, dy, at=(2, 0), of="x phi", by=lambda x, phi: x * phi, digits=3)
 graph.edge("x", "phi", label="φ")
 
 graph.step(f"Forward. The two units of *cats*, x = {row(x)}.", "x")
@@ -41,6 +42,7 @@ graph.step(f"Through the factor x: ȳ ⊙ Φ = {row(dy * probability, 3)}.", "x<
 graph.step(
     f"Through the probability, whose slope is the density φ = {row(density, 3)}: "
     f"{row(dprobability * density, 3)}.",
-    "phi'", "x<phi",
+    "phi'",
+    "x<phi",
 )
 graph.step(f"Together: x̄ = {row(dx, 3)}. ReLU would return {row(dy * (x > 0))}.", "x'")

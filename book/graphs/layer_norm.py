@@ -21,7 +21,12 @@ variance_term = dvariance * 2 / 4 * (x - mu)
 
 graph = Graph("LayerNorm of *cats*, forward and backward", lanes=3)
 graph.node(
-    "x", "x", x, dx, at=(0, 1), narrow=(0, 1),
+    "x",
+    "x",
+    x,
+    dx,
+    at=(0, 1),
+    narrow=(0, 1),
     ways=(
         Way("x_hat", "scale", scale, "scale-term"),
         Way("mu", "mean", mean, "mean-term"),
@@ -30,16 +35,35 @@ graph.node(
 )
 graph.node("mu", "μ", mu, dmu, at=(1, 2), narrow=(1, 2), of="x", by=np.mean)
 graph.node(
-    "variance", "σ²", variance, dvariance, at=(1, 0), narrow=(1, 0),
-    of="x mu", by=lambda x, mu: ((x - mu) ** 2).mean(),
+    "variance",
+    "σ²",
+    variance,
+    dvariance,
+    at=(1, 0),
+    narrow=(1, 0),
+    of="x mu",
+    by=lambda x, mu: ((x - mu) ** 2).mean(),
 )
 graph.node(
-    "x_hat", "x̂", cache.x_hat, g, back="g", at=(2, 1), narrow=(2, 1),
-    of="x mu variance", by=lambda x, mu, variance: (x - mu) / np.sqrt(variance),
+    "x_hat",
+    "x̂",
+    cache.x_hat,
+    g,
+    back="g",
+    at=(2, 1),
+    narrow=(2, 1),
+    of="x mu variance",
+    by=lambda x, mu, variance: (x - mu) / np.sqrt(variance),
 )
 graph.node(
-    "y", "y", y, dy, at=(3, 1), narrow=(3, 1),
-    of="x_hat", by=lambda x_hat: gamma * x_hat + beta,
+    "y",
+    "y",
+    y,
+    dy,
+    at=(3, 1),
+    narrow=(3, 1),
+    of="x_hat",
+    by=lambda x_hat: gamma * x_hat + beta,
 )
 graph.edge("x_hat", "y", label="γ")
 graph.edge("mu", "variance", label="0")
@@ -57,19 +81,28 @@ graph.step(
     "in three ways.",
     "x_hat",
 )
-graph.step(f"Scale by γ = {row(gamma)} and shift by β = {row(beta)}: y = {row(y)}.", "y")
-graph.step(f"Backward. The loss hands over ȳ = {row(dy)}. It does not read the last entry.", "y'")
+graph.step(
+    f"Scale by γ = {row(gamma)} and shift by β = {row(beta)}: y = {row(y)}.", "y"
+)
+graph.step(
+    f"Backward. The loss hands over ȳ = {row(dy)}. It does not read the last entry.",
+    "y'",
+)
 graph.step(f"Through the scale: g = ȳ ⊙ γ = {row(g)}.", "x_hat'")
-graph.step(f"First way, from each x̂ to its own x: g / {number(std)} = {row(scale)}.", "x<x_hat")
+graph.step(
+    f"First way, from each x̂ to its own x: g / {number(std)} = {row(scale)}.", "x<x_hat"
+)
 graph.step(
     f"Second way, through the mean. Every x̂ feels it: μ̄ = −({number(g.sum())}) / {number(std)} "
     f"= {number(dmu)}, and each x gets a quarter, {number(mean[0])}.",
-    "mu'", "x<mu",
+    "mu'",
+    "x<mu",
 )
 graph.step(
     f"Third way, through the variance, with σ̄² = {number(dvariance)}: each x gets "
     f"½ σ̄² (x − μ), which is {row(variance_term)}.",
-    "variance'", "x<variance",
+    "variance'",
+    "x<variance",
 )
 graph.step(
     f"The three add up to x̄ = {row(dx)}. Its sum is {number(dx.sum())}, and the last entry "

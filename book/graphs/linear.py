@@ -18,8 +18,15 @@ graph.node("b", "b", bias, dbias, at=(0, 0), narrow=(0, 1))
 graph.node("W", "W", weight, dweight, at=(1, 0), narrow=(1, 1))
 graph.node("X", "X", EMBEDDING, dx, at=(0, 1), narrow=(0, 0), rows=TOKENS)
 graph.node(
-    "Y", "Y", y, dy, at=(1, 1), narrow=(2, 0), rows=TOKENS,
-    of="X W b", by=lambda x, weight, bias: x @ weight + bias,
+    "Y",
+    "Y",
+    y,
+    dy,
+    at=(1, 1),
+    narrow=(2, 0),
+    rows=TOKENS,
+    of="X W b",
+    by=lambda x, weight, bias: x @ weight + bias,
 )
 
 graph.step("Forward. Three words, one row each.", "X")

@@ -3,7 +3,11 @@
 import numpy as np
 from graphs import Graph, number, row
 
-from transformer_core.ops import layer_norm, mean_squared_error, mean_squared_error_backward
+from transformer_core.ops import (
+    layer_norm,
+    mean_squared_error,
+    mean_squared_error_backward,
+)
 from transformer_core.sentence import EMBEDDING
 
 target = EMBEDDING[0]

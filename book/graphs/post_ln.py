@@ -28,7 +28,12 @@ through = (dz @ writes) * reads
 
 graph = Graph("A Post-LN block on *cats*", lanes=2)
 graph.node(
-    "x", "x", x, dz + through, at=(0, 0), narrow=(0, 0.5),
+    "x",
+    "x",
+    x,
+    dz + through,
+    at=(0, 0),
+    narrow=(0, 0.5),
     ways=(Way("z", "skip", dz), Way("f", "branch", through)),
 )
 graph.node("f", "f", branch(x), dz, at=(0, 1), narrow=(1, 1), of="x", by=branch)

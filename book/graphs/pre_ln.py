@@ -28,7 +28,12 @@ through, _, _ = layer_norm_backward(du, cache)
 
 graph = Graph("A Pre-LN block on *cats*", lanes=2)
 graph.node(
-    "x", "x", x, dy + through, at=(0, 0), narrow=(0, 0.5),
+    "x",
+    "x",
+    x,
+    dy + through,
+    at=(0, 0),
+    narrow=(0, 0.5),
     ways=(Way("y", "skip", dy), Way("u", "branch", through)),
 )
 graph.node("u", "u", u, du, at=(0, 1), narrow=(1, 1), of="x", by=normalised)
@@ -45,4 +50,6 @@ graph.step(f"Backward. The loss reads the first entry of y: ȳ = {row(dy)}.", "y
 graph.step("Along the skip connection ȳ arrives undiminished.", "x<y")
 graph.step(f"The branch is handed ȳ as well, and returns ū = {row(du)}.", "f'", "u'")
 graph.step(f"LayerNorm makes {row(through)} of it.", "x<u")
-graph.step(f"The sum is x̄ = {row(dy + through)}: nearly all of it came along the skip.", "x'")
+graph.step(
+    f"The sum is x̄ = {row(dy + through)}: nearly all of it came along the skip.", "x'"
+)

@@ -18,11 +18,19 @@ de = directly + by_sum
 graph = Graph("Softmax of the scores of *chase*", lanes=2)
 graph.node("x", "x", x, dx, at=(0, 0))
 graph.node(
-    "e", "e", e, de, at=(1, 0), of="x", by=np.exp,
+    "e",
+    "e",
+    e,
+    de,
+    at=(1, 0),
+    of="x",
+    by=np.exp,
     ways=(Way("a", "directly", directly), Way("Z", "by the sum", by_sum)),
 )
 graph.node("Z", "Z", total, dtotal, at=(1, 1), of="e", by=np.sum, narrow=(2, 1))
-graph.node("a", "a", a, da, at=(2, 0), narrow=(3, 0), of="e Z", by=lambda e, total: e / total)
+graph.node(
+    "a", "a", a, da, at=(2, 0), narrow=(3, 0), of="e Z", by=lambda e, total: e / total
+)
 graph.edge("x", "e", label="exp")
 graph.edge("e", "a", label=f"1/{number(total)}")
 
@@ -35,7 +43,8 @@ graph.step(f"Directly, ā / Z = {row(directly)}.", "e<a")
 graph.step(
     f"Through the sum, which every weight is divided by: Z̄ = −⟨ā, e⟩ / Z² = {number(dtotal)}, "
     "the same for each exponential.",
-    "Z'", "e<Z",
+    "Z'",
+    "e<Z",
 )
 graph.step(f"Together: ē = {row(de)}.", "e'")
 graph.step(

@@ -23,7 +23,12 @@ for n, (key, (name, by)) in enumerate(directions.items()):
     d = by(g)
     graph.node(f"D{key}", name, d, at=(1, n), narrow=(n + 1, 0.35), of="G", by=by)
     graph.node(
-        f"win{key}", "⟨G, D⟩", np.sum(g * d), at=(2, n), narrow=(n + 1, 1.25), of=f"G D{key}",
+        f"win{key}",
+        "⟨G, D⟩",
+        np.sum(g * d),
+        at=(2, n),
+        narrow=(n + 1, 1.25),
+        of=f"G D{key}",
         by=lambda g, d: np.sum(g * d),
     )
     del graph.edges["G", f"win{key}"]
@@ -35,12 +40,17 @@ graph.step("The gradient of a weight matrix.", "G")
 graph.step(
     "Length as the root of all squares: the direction of the gradient itself wins "
     f"{number(wins['F'])}.",
-    "DF", "winF",
+    "DF",
+    "winF",
 )
-graph.step(f"Length as the largest entry: every entry moves, and wins {number(wins['max'])}.",
-           "Dmax", "winmax")
+graph.step(
+    f"Length as the largest entry: every entry moves, and wins {number(wins['max'])}.",
+    "Dmax",
+    "winmax",
+)
 graph.step(
     "Length as the largest change of an output: all singular values become 1. It wins "
     f"{number(wins['2'])}, and moves an entry whose gradient is {number(g[0, 1])}.",
-    "D2", "win2",
+    "D2",
+    "win2",
 )

@@ -19,11 +19,20 @@ look_up = embedding_backward(dh, looked_up)
 
 graph = Graph("One table at both ends: *chase* looked up and read out", lanes=2)
 graph.node(
-    "E", "E", EMBEDDING, look_up + read_out, at=(0, 0), rows=TOKENS,
+    "E",
+    "E",
+    EMBEDDING,
+    look_up + read_out,
+    at=(0, 0),
+    rows=TOKENS,
     ways=(Way("h", "look-up", look_up), Way("z", "read-out", read_out)),
 )
-graph.node("h", "h", h, dh, at=(1, 0.9), narrow=(1, 0), of="E", by=lambda table: table[1])
-graph.node("z", "z", z, dz, at=(2, 0), narrow=(2, 1), of="h E", by=lambda h, table: table @ h)
+graph.node(
+    "h", "h", h, dh, at=(1, 0.9), narrow=(1, 0), of="E", by=lambda table: table[1]
+)
+graph.node(
+    "z", "z", z, dz, at=(2, 0), narrow=(2, 1), of="h E", by=lambda h, table: table @ h
+)
 
 graph.step("Forward. The table, one row a word.", "E")
 graph.step(f"Row 1 is looked up: h = {row(h)}.", "h")

@@ -45,12 +45,25 @@ for rank, (stream, source, block) in enumerate(
     (("Z", "X", layer.attention), ("Y", "Z", layer.feed_forward))
 ):
     graph.node(
-        f"f{stream}", f"f{'₁₂'[rank]}", rows[f"f{stream}"], back[f"f{stream}"],
-        at=(rank, 1), narrow=(2 * rank + 1, 1), of=source, by=branch(block), digits=1,
+        f"f{stream}",
+        f"f{'₁₂'[rank]}",
+        rows[f"f{stream}"],
+        back[f"f{stream}"],
+        at=(rank, 1),
+        narrow=(2 * rank + 1, 1),
+        of=source,
+        by=branch(block),
+        digits=1,
     )
     graph.node(
-        stream, stream, rows[stream], back[stream], at=(rank + 1, 0),
-        narrow=(2 * rank + 2, 0.5), of=f"{source} f{stream}", by=add_and_normalise(block),
+        stream,
+        stream,
+        rows[stream],
+        back[stream],
+        at=(rank + 1, 0),
+        narrow=(2 * rank + 2, 0.5),
+        of=f"{source} f{stream}",
+        by=add_and_normalise(block),
         digits=1,
     )
     graph.edge(source, stream, label="skip", narrow=-0.3)
@@ -67,8 +80,11 @@ graph.step(
     "LayerNorm hands its cotangent to both summands, the branch and the skip connection.",
     "fY'",
 )
-graph.step(f"The two ways add up. {told[0]} of 3 rows has been told anything yet.", "Z'")
+graph.step(
+    f"The two ways add up. {told[0]} of 3 rows has been told anything yet.", "Z'"
+)
 graph.step("The same in the block of the attention.", "fZ'")
 graph.step(
-    f"Attention passes it on to all words: {told[1]} of 3 rows are told how to change.", "X'"
+    f"Attention passes it on to all words: {told[1]} of 3 rows are told how to change.",
+    "X'",
 )

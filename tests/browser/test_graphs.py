@@ -11,7 +11,6 @@ PAGES = {
 PAGES = {page: count for page, count in PAGES.items() if count}
 if not all((HTML / "book" / f"{page}.html").exists() for page in PAGES):
     pytest.skip("no book in _build/html: run make book", allow_module_level=True)
-on_every_page = pytest.mark.parametrize("page", PAGES)
 
 STATE = """graph => ({
   hidden: graph.querySelectorAll(".drawings .hidden").length,
@@ -58,45 +57,80 @@ CONTRAST = """graph => {
 
 def opened(browser, page, **more):
     context = browser.new_context(offline=True, **more)
+    context.route("**/*mathjax*", lambda route: route.abort())
     tab = context.new_page()
     tab.goto((HTML / "book" / f"{page}.html").as_uri())
     return tab
 
 
-@on_every_page
-def test_buttons_and_arrow_keys_step_through(browser, page):
-    tab = opened(browser, page, reduced_motion="reduce")
-    graphs = tab.locator(".graph").all()
-    assert len(graphs) == PAGES[page]
-    for graph in graphs:
+@pytest.fixture(scope="module", params=PAGES)
+def tab(browser, request):
+    """A page with graphs, without its mathematics and without motion."""
+    tab = opened(browser, request.param, reduced_motion="reduce")
+    assert tab.locator(".graph").count() == PAGES[request.param]
+    yield tab
+    tab.context.close()
+
+
+def test_buttons_and_arrow_keys_step_through(tab):
+    for graph in tab.locator(".graph").all():
         still = graph.evaluate(STATE)
         steps = len(still["sentences"])
         assert still["hidden"] == still["lit"] == 0 and still["said"] == ""
         assert still["count"] == f"{steps} steps"
-        forward, back = (graph.get_by_role("button", name=n) for n in ("step", "back"))
+        graph.locator(".drawings").focus()
         hidden = []
         for at in range(steps):
-            forward.click()
+            tab.keyboard.press("ArrowRight")
             state = graph.evaluate(STATE)
             assert state["count"] == f"{at + 1} of {steps}"
             assert state["said"] == state["sentences"][at]
             hidden.append(state["hidden"])
         assert hidden == sorted(hidden, reverse=True) and hidden[0] > hidden[-1] == 0
+        forward, back = (graph.get_by_role("button", name=n) for n in ("step", "back"))
         forward.click()
         assert graph.evaluate(STATE)["count"] == f"{steps} of {steps}"
         back.click()
         assert graph.evaluate(STATE)["count"] == f"{steps - 1} of {steps}"
-        graph.locator(".drawings").focus()
         tab.keyboard.press("ArrowLeft")
         assert graph.evaluate(STATE)["count"] == f"{steps - 2} of {steps}"
-        tab.keyboard.press("ArrowRight")
+        forward.click()
         assert graph.evaluate(STATE)["said"] == state["sentences"][steps - 2]
         graph.get_by_role("button", name="all").click()
         assert graph.evaluate(STATE) == still
-    tab.context.close()
 
 
-@on_every_page
+@pytest.mark.parametrize(
+    "width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)]
+)
+def test_texts_can_be_read_and_nothing_stands_outside(tab, width, layout, least):
+    tab.set_viewport_size({"width": width, "height": 800})
+    for graph in tab.locator(".graph").all():
+        found = graph.evaluate(TEXTS)
+        assert found["drawn"] == [layout]
+        assert found["smallest"] >= least
+        assert found["outside"] == found["tooWide"] == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_stand_out_in_both_modes(tab, theme):
+    tab.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+    for graph in tab.locator(".graph").all():
+        assert graph.evaluate(CONTRAST) >= 4.5
+
+
+def test_paper_shows_everything(tab):
+    graph = tab.locator(".graph").first
+    graph.get_by_role("button", name="step").click()
+    tab.emulate_media(media="print")
+    seen = "all => all.every(part => getComputedStyle(part).opacity === '1')"
+    assert graph.locator("[data-step]").evaluate_all(seen)
+    assert not graph.locator(".controls").is_visible()
+    tab.emulate_media(media="screen")
+    graph.get_by_role("button", name="all").click()
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_still_form_needs_no_script(browser, page):
     tab = opened(browser, page, java_script_enabled=False)
     for graph in tab.locator(".graph").all():
@@ -104,40 +138,4 @@ def test_the_still_form_needs_no_script(browser, page):
         assert not graph.locator("svg.narrow").is_visible()
         assert graph.locator(".hidden").count() == graph.locator("button").count() == 0
         assert graph.locator(".steps li").count() > 3
-    tab.context.close()
-
-
-@on_every_page
-@pytest.mark.parametrize(
-    "width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)]
-)
-def test_texts_can_be_read_and_nothing_stands_outside(
-    browser, page, width, layout, least
-):
-    tab = opened(browser, page, viewport={"width": width, "height": 800})
-    for graph in tab.locator(".graph").all():
-        found = graph.evaluate(TEXTS)
-        assert found["drawn"] == [layout]
-        assert found["smallest"] >= least
-        assert found["outside"] == found["tooWide"] == []
-    tab.context.close()
-
-
-@on_every_page
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_stand_out_in_both_modes(browser, page, scheme):
-    tab = opened(browser, page, color_scheme=scheme)
-    for graph in tab.locator(".graph").all():
-        assert graph.evaluate(CONTRAST) >= 4.5
-    tab.context.close()
-
-
-def test_paper_shows_everything(browser):
-    tab = opened(browser, next(iter(PAGES)), reduced_motion="reduce")
-    graph = tab.locator(".graph").first
-    graph.get_by_role("button", name="step").click()
-    tab.emulate_media(media="print")
-    seen = "all => all.every(part => getComputedStyle(part).opacity === '1')"
-    assert graph.locator("[data-step]").evaluate_all(seen)
-    assert not graph.locator(".controls").is_visible()
     tab.context.close()
