@@ -71,7 +71,7 @@ const explore = (() => {
 
   // A named number in a line of numbers. Returns write(value, written).
   const readout = (numbers, name, label) => {
-    const output = make("output", { name });
+    const output = make("output", { name, ariaLive: "off" });
     numbers.append(make("span", {}, `${label} `, output));
     return (value, written) => show(output, value, written);
   };
@@ -86,7 +86,7 @@ const explore = (() => {
   // A labelled slider. Returns { value } to read and to set; input(value) hears every move.
   const slider = (controls, { name, label, min, max, step, value, format = number }, input) => {
     const field = make("input", { type: "range", min, max, step, value, name });
-    const output = make("output");
+    const output = make("output", { ariaLive: "off" }); // the said line is what is announced
     field.setAttribute("aria-label", label);  // the label would name its first part, the output
     const write = () => {
       show(output, Number(field.value), format(Number(field.value)));
@@ -128,6 +128,7 @@ const explore = (() => {
   // A point of a drawing that mouse, finger and arrow keys move, in the drawing's units.
   // move(x, y) hears where it is wanted; place(x, y) puts it there.
   const handle = (drawing, { label, x, y, radius = 9, step = 5, className = "" }, move) => {
+    drawing.setAttribute("role", "group"); // an image would hide its handles
     const point = draw(drawing, "circle", { r: radius, class: `handle ${className}`, tabindex: 0,
       role: "slider", "aria-label": label, "aria-valuenow": 0 });
     let at = { x, y };
