@@ -1,0 +1,157 @@
+"""How figures come onto the pages: their colours, their texts, and what moves."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import figures
+import matplotlib.pyplot as plt
+import pytest
+from texts import ROOT, cells, read
+
+from transformer_core import plots
+
+NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
+STATIC = ROOT / "book/_static"
+PAGES = {page.stem: read(page) for page in ROOT.glob("book/*.md")}
+PLACED = [
+    (name, page)
+    for page, text in PAGES.items()
+    for name in re.findall(r"^`{3,}\{explorable\} (\w+)$", text, flags=re.MULTILINE)
+]
+
+
+def cell(source, outputs=(), alt=""):
+    metadata = {"mystnb": {"image": {"alt": alt}}} if alt else {}
+    return {"source": [source], "metadata": metadata, "outputs": list(outputs)}
+
+
+def glued(key, written):
+    return {
+        "data": {"application/papermill.record/text/plain": written},
+        "metadata": {"scrapbook": {"name": key}},
+    }
+
+
+@pytest.fixture(scope="module")
+def drawing(tmp_path_factory):
+    path = tmp_path_factory.mktemp("figures") / "figure.svg"
+    with plt.rc_context():
+        plots.use_style()
+        fig, ax = plt.subplots(figsize=(5, 3))
+        ax.plot([1, 2], color=plots.QUERY, label="query")
+        ax.plot([2, 1], color=plots.COTANGENT, label="cotangent")
+        ax.legend()
+        fig.savefig(path)
+        plt.close(fig)
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_figure_takes_the_colours_of_the_page(drawing):
+    svg = figures.on_the_page(drawing, "Two lines.", "a")
+    for property in ("--blue", "--purple", "--ink", "--paper", "--line"):
+        assert f"var({property})" in svg
+    for colour in figures.COLOURS:
+        assert not re.search(rf"(fill|stroke): {colour}", svg)
+
+
+def test_every_colour_of_the_palette_has_a_property_in_both_modes():
+    css = read(STATIC / "figures.css")
+    palette = {
+        value.lower()
+        for name, value in vars(plots).items()
+        if name.isupper() and isinstance(value, str)
+    } - {plots.ON_LIGHT, plots.ON_DARK}
+    assert palette <= figures.COLOURS.keys()
+    for mode in ("light", "dark"):
+        (block,) = re.findall(rf'html\[data-theme="{mode}"\] {{(.*?)}}', css, re.DOTALL)
+        for property in ("blue", "orange", "green", "red", "purple", "sky", "line"):
+            assert f"--{property}: #" in block
+
+
+def test_a_figure_is_well_formed_and_has_its_text(drawing):
+    svg = figures.on_the_page(drawing, 'Less < more & "so".', "a")
+    root = ET.fromstring(svg)
+    assert root.attrib["role"] == "img"
+    assert root.attrib["aria-label"] == 'Less < more & "so".'
+    assert "viewBox" in root.attrib and "width" not in root.attrib
+    assert re.fullmatch(r"max-width: [\d.]+pt", root.attrib["style"])
+
+
+def test_two_figures_of_a_page_share_no_name(drawing):
+    names = [
+        set(re.findall(r'\bid="([^"]+)"', figures.on_the_page(drawing, "", prefix)))
+        for prefix in "ab"
+    ]
+    assert names[0] and not names[0] & names[1]
+    svg = figures.on_the_page(drawing, "", "a")
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
+    assert used <= names[0]
+
+
+def test_an_alternative_text_is_filled_with_what_cells_glue():
+    drawn = cell("", alt="It ends at {end:.2f}, after {steps} steps, {who}.")
+    notebook = {
+        "cells": [
+            cell("", [glued("end", "np.float64(0.12345)"), glued("steps", ["30"])]),
+            cell("", [glued("who", "'SGD'")]),
+            drawn,
+        ]
+    }
+    text = figures.alternative_text(drawn, notebook)
+    assert text == "It ends at 0.12, after 30 steps, SGD."
+
+
+def test_an_alternative_text_with_an_unknown_field_stops_the_build():
+    drawn = cell("", alt="It ends at {end:.2f}.")
+    with pytest.raises(KeyError, match="end"):
+        figures.alternative_text(drawn, {"cells": [drawn]})
+
+
+def test_a_figure_of_a_page_is_found_by_its_key():
+    svg = {"data": {"image/svg+xml": ["<svg>", "</svg>"]}}
+    drawn = cell('glue("curve", fig)', [svg], alt="A curve.")
+    assert figures.drawn_as({"cells": [drawn]}, "curve") == (
+        "<svg></svg>",
+        "A curve.",
+    )
+    with pytest.raises(figures.ExtensionError, match="0 figures other, not one"):
+        figures.drawn_as({"cells": [drawn]}, "other")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_figures_of_a_notebook_are_vectors_with_texts(path):
+    notebook = json.loads(read(path))
+    for drawn in cells(path, "code"):
+        kinds = {kind for output in drawn.outputs for kind in output.get("data", ())}
+        assert "image/png" not in kinds, drawn.source
+        if "image/svg+xml" in kinds:
+            text = figures.alternative_text(
+                {"metadata": drawn.metadata}, notebook
+            )  # every field is glued
+            assert len(text) > 40, drawn.source
+
+
+# What the reader moves
+
+
+def test_every_explorable_stands_on_one_page():
+    scripts = {path.stem for path in STATIC.glob("explorables/*.js")}
+    assert sorted(name for name, _ in PLACED) == sorted(scripts)
+
+
+@pytest.mark.parametrize("name, page", PLACED)
+def test_an_explorable_is_small_and_has_a_still_form_and_a_caption(name, page):
+    script = STATIC / f"explorables/{name}.js"
+    assert script.stat().st_size < 30_000
+    assert "<svg" in read(STATIC / f"stills/{name}.html")
+    block = re.search(
+        rf"^(`{{3,}})\{{explorable\}} {name}\n(.+?)\n\1$", PAGES[page], re.M | re.S
+    )
+    assert len(block[2].split()) >= 5
+
+
+def test_the_scripts_of_the_pages_are_classic():
+    for path in STATIC.rglob("*.js"):
+        if "models" not in path.parts:
+            assert not re.search(r"^\s*(import|export)\s", read(path), re.MULTILINE)
