@@ -20,12 +20,10 @@ explore("step", ({ stage, controls, say }) => {
     sine: { text: "sin x at 1", x: 1, slope: Math.cos(1), second: -Math.sin(1), third: -Math.cos(1), f: ([a, b], r) =>
       [r(r(Math.sin(a)) * r(Math.cosh(b))), r(r(Math.cos(a)) * r(Math.sinh(b)))] },
   };
-  // The distance of the two numbers that were really used divides, as in the package.
-  const quotient = (f, right, left, r) =>
-    (right === left ? 0 : r(r(f([right, 0], r)[0] - f([left, 0], r)[0]) / r(right - left)));
+  const quotient = (f, right, left, distance, r) => r(r(f([right, 0], r)[0] - f([left, 0], r)[0]) / distance);
   const WAYS = {
-    forward: { text: "forward", colour: "var(--orange)", reads: (f, x, h, r) => quotient(f, r(x + h), x, r) },
-    central: { text: "central", colour: "var(--blue)", reads: (f, x, h, r) => quotient(f, r(x + h), r(x - h), r) },
+    forward: { text: "forward", colour: "var(--orange)", reads: (f, x, h, r) => quotient(f, r(x + h), x, h, r) },
+    central: { text: "central", colour: "var(--blue)", reads: (f, x, h, r) => quotient(f, r(x + h), r(x - h), r(2 * h), r) },
     complex: { text: "complex", colour: "var(--green)", reads: (f, x, h, r) => r(f([x, h], r)[1] / h) },
   };
   const state = { ...START, single: false };
