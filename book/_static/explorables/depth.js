@@ -147,5 +147,5 @@ explore("depth", ({ stage, controls, say }) => {
 
   let model = branches(state.seed);
   paint();
-  say("Let the backward pass forget the skip and add layers. Then let it forget the branch: the sizes hardly show it.");
+  say("Let the backward pass forget the skip and add layers. Then let it forget the branch: the sizes stay near 1.");
 });

@@ -94,5 +94,5 @@ explore("mask", ({ stage, controls, say }) => {
   };
 
   paint();
-  say("Under the causal mask lengthen the key of mice: only later words move. Then let the mask act after the softmax.");
+  say("Under the causal mask lengthen the key of mice: the words before it do not move. Then let the mask act after the softmax.");
 });
