@@ -1,8 +1,9 @@
 // The reader of dates in the page: it writes a date character by character, and each row of the map
 // shows what its cross-attention looks at meanwhile. Until the reader asks for the model, stored
 // answers are shown.
+"use strict";
+
 explore("date_reader", ({ figure, stage, controls, say }) => {
-  "use strict";
   const { make, number } = explore;
   const { examples, megabytes } = JSON.parse(figure.querySelector("script").textContent);
   const [first] = examples;

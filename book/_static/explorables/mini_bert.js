@@ -1,7 +1,8 @@
 // Mini-BERT in the page: a sentence with a gap, the likeliest words, which tokens they came from, and
 // where every head looks. Until the reader asks for the model, stored answers are shown.
+"use strict";
+
 explore("mini_bert", ({ figure, stage, controls, say }) => {
-  "use strict";
   const { make, draw, number, show } = explore;
   const { examples, megabytes } = JSON.parse(figure.querySelector("script").textContent);
   const small = figure.classList.contains("front");
@@ -12,7 +13,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const field = make("input", { type: "text", name: "sentence", value: examples[0].sentence, autocomplete: "off" });
   field.spellcheck = false;
   const ways = make("p", { className: "examples" }, "Or: ");
-  for (const { sentence } of examples) {
+  for (const { sentence } of examples.slice(0, small ? 3 : undefined)) {
     explore.button(ways, sentence, () => {
       field.value = sentence;
       answer();
@@ -38,6 +39,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   let shown = examples[0];
 
   const drawWords = () => {
+    const focused = words.contains(document.activeElement);
     words.replaceChildren(...shown.words.map(([word, p], n) => {
       const ask = make("button", { type: "button", textContent: word });
       ask.setAttribute("aria-pressed", n === asked);
@@ -53,6 +55,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
       const name = make("th", { scope: "row" }, ask);
       return make("tr", {}, name, make("td", {}, bar), share);
     }));
+    if (focused) words.querySelectorAll("button")[asked].focus();
   };
 
   const drawTokens = () => {
@@ -72,7 +75,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
 
   const drawMap = () => {
     const weights = shown.attention[layer], [, T] = weights.shape, at = Number(head) * T * T;
-    const cell = 16, left = 8 * Math.max(...shown.tokens.map((token) => token.length)) + 6;
+    const cell = T > 20 ? 16 : 22, left = 8 * Math.max(...shown.tokens.map((token) => token.length)) + 6;
     const side = left + T * cell;
     map.replaceChildren();
     const drawing = explore.canvas(map, side, side, `Attention weights of layer ${layer}, head ${head}`);

@@ -1,0 +1,448 @@
+"""The trained models in the built book, against the package with the same weights."""
+
+import json
+
+import numpy as np
+import pytest
+from texts import ROOT
+
+from transformer_core.layers import LayerSpec
+from transformer_core.models import Bert, StackSpec
+from transformer_core.ops import (
+    cross_entropy,
+    cross_entropy_backward,
+    embedding_backward,
+    padding_keep,
+    softmax,
+)
+from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.dates import recipe
+from transformer_core.training.eight_bits import read_script
+
+HTML = ROOT / "_build" / "html"
+if not (HTML / "index.html").exists():
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+
+WEIGHTS = ROOT / "book/_static/models"
+BERT, DATES = "350_train_bert", "330_train_encoder_decoder"
+PHONE = 360
+LONG = (
+    "Return a new array of given shape and type, where the elements along each [MASK] are copied "
+    "from the input, unless the output array is given, in which case its dtype is kept, and an "
+    "error is raised if the two shapes cannot be broadcast against each other in this way."
+)
+SENTENCES = [
+    "Return a [MASK] of the array.",
+    "[MASK] samples from a distribution; see numpy.random.Generator.",
+    "if not_callable(x): the [MASK] naïve ΣΑΣ İ 中文 £½² [SEP] raises TypeError[MASK]!",
+    LONG,
+]
+CLOSE = {"rtol": 1e-4, "atol": 3e-5}  # float32 in another order
+
+
+class View:
+    """A tab at a page of the book, which notes what goes wrong and what is asked for."""
+
+    def __init__(self, browser, page, **settings):
+        self.context = browser.new_context(offline=True, **settings)
+        self.tab = self.context.new_page()
+        self.errors, self.requests = [], []
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on(
+            "console",
+            lambda line: (
+                self.errors.append(line.text) if line.type == "error" else None
+            ),
+        )
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.goto((HTML / "book" / f"{page}.html").as_uri())
+        self.figure = self.tab.locator(".model")
+
+    def load(self):
+        self.figure.get_by_role("button", name="Load the model").click()
+        self.loaded()
+
+    def loaded(self):
+        self.tab.locator(".model.loaded").wait_for(timeout=120_000)
+
+    def values(self, selector):
+        """What the figure shows, with all its digits."""
+        return self.figure.locator(selector).evaluate_all(
+            "all => all.map(element => Number(element.dataset.value))"
+        )
+
+    def weights_asked_for(self):
+        return [url for url in self.requests if "/_static/models/" in url]
+
+    def well(self):
+        assert self.errors == []
+        assert all(url.startswith(("file:", "data:")) for url in self.requests)
+
+
+@pytest.fixture
+def open_page(browser):
+    views = []
+
+    def opened(page, **settings):
+        views.append(View(browser, page, **settings))
+        return views[-1]
+
+    yield opened
+    for view in views:
+        view.well()
+        view.context.close()
+
+
+def stored(view):
+    return json.loads(view.figure.locator("script").text_content())["examples"]
+
+
+# Mini-BERT
+
+
+@pytest.fixture(scope="module")
+def bert():
+    """The package's model with the page's weights, and its tokenizer."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    settings, weights = read_script(WEIGHTS / "mini_bert.js")
+    pieces = settings["pieces"]
+    model = Bert(
+        LayerSpec(**settings["spec"]),
+        StackSpec(len(pieces), settings["length"], settings["layers"]),
+        np.random.default_rng(0),
+        tied=True,
+        embedding_norm=True,
+    )
+    for name, array in model.parameters().items():
+        array[...] = weights[name]
+    vocabulary = {piece: n for n, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def bert_page(browser):
+    view = View(browser, BERT)
+    view.tab.evaluate(
+        """async () => {
+            window.file = await models.load("mini_bert");
+            window.model = models.bert(file);
+            window.cutter = models.wordPiece(file.settings.pieces);
+        }"""
+    )
+    yield view
+    view.well()
+    view.context.close()
+
+
+def of_the_package(bert, ids, word=None):
+    """Logits, attention weights, and the gradient at the encoder's input, with that input."""
+    model, _ = bert
+    ids = np.array([ids])
+    masked = np.zeros(ids.shape, bool)
+    masked[0, ids[0].tolist().index(MASK)] = True
+    logits, cache = model.forward(ids, masked)
+    word = logits.argmax() if word is None else word
+    _, loss_cache = cross_entropy(logits, np.array([word]))
+    dh, _, _ = model.readout.backward(
+        cross_entropy_backward(1, loss_cache), cache.readout
+    )
+    dh = embedding_backward(dh, cache.masked).reshape(*cache.shape, -1)
+    gradient, _ = model.encoder.backward(dh, cache.encoder)
+    weights = [
+        layer.attention.branch.attention.weights[0] for layer in cache.encoder.layers
+    ]
+    return logits[0], weights, gradient[0], model.embed(ids)[0][0]
+
+
+def with_ends(tokenizer, sentence):
+    return tokenizer.encode(f"[CLS]{sentence}[SEP]", add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("sentence", SENTENCES, ids=range(len(SENTENCES)))
+def test_logits_attention_and_gradients_are_those_of_the_package(
+    bert, bert_page, sentence
+):
+    ids = with_ends(bert[1], sentence)
+    assert sentence is not LONG or 56 < len(ids) <= 64
+    word = 1234  # any
+    found = bert_page.tab.evaluate(
+        """([ids, word]) => {
+            const forward = model.forward(ids, ids.indexOf(4));
+            const [logits, { attention }] = forward;
+            return [[...logits.data], attention.map(core.nested),
+                models.influence(model, forward, word).map(({norm, product}) => [norm, product])];
+        }""",
+        [ids, word],
+    )
+    logits, weights, gradient, x = of_the_package(bert, ids, word)
+    norms, products = np.array(found[2]).T
+    np.testing.assert_allclose(found[0], logits, **CLOSE)
+    np.testing.assert_allclose(found[1], weights, **CLOSE)
+    np.testing.assert_allclose(norms, np.linalg.norm(gradient, axis=-1), **CLOSE)
+    np.testing.assert_allclose(products, (gradient * x).sum(axis=-1), **CLOSE)
+
+
+def test_texts_are_cut_as_the_library_cuts_them(bert, bert_page):
+    _, tokenizer = bert
+    rng = np.random.default_rng(2)
+    documents = [path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md")]
+    texts = [line for text in documents for line in text.splitlines()]
+    # characters of which Unicode has thought the same for long
+    characters = [*range(0x250), *range(0x370, 0x52F), *range(0x2000, 0x206F)]
+    characters += [*range(0x3041, 0x30FF), *range(0x4E00, 0x4E40), 0xFFFD, 0x1F600]
+    for _ in range(2000):
+        line = list(texts[rng.integers(len(texts))][:60])
+        for code in rng.choice(characters, 6):
+            line.insert(rng.integers(len(line) + 1), chr(code))
+        texts.append("".join(line))
+    texts += [*SENTENCES, "", "a" * 100, "b" * 101, "[mask] [MASK][CLS]x [UNK]"]
+    expected = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+    found = bert_page.tab.evaluate("texts => texts.map(cutter.ids)", texts)
+    wrong = [text for text, a, b in zip(texts, found, expected, strict=True) if a != b]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", ["intro", BERT])
+def test_stored_answers_are_those_of_the_model(bert, open_page, page):
+    model, tokenizer = bert
+    for example in stored(open_page(page)):
+        ids = with_ends(tokenizer, example["sentence"].replace("___", "[MASK]"))
+        logits, _, gradient, x = of_the_package(bert, ids)
+        p, _ = softmax(logits)
+        best = (-p).argsort()[:5]
+        assert [word for word, _ in example["words"]] == [
+            tokenizer.id_to_token(int(k)) for k in best
+        ]
+        assert example["tokens"] == [tokenizer.id_to_token(k) for k in ids]
+        stored_p = [p for _, p in example["words"]]
+        np.testing.assert_allclose(stored_p, p[best], rtol=1e-3)
+        norms = np.linalg.norm(gradient, axis=-1)
+        np.testing.assert_allclose(example["norms"], norms, rtol=1e-3)
+        products = (gradient * x).sum(axis=-1)
+        np.testing.assert_allclose(example["products"], products, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("page", ["intro", BERT])
+def test_a_sentence_is_answered_as_typed(bert, open_page, page):
+    view = open_page(page)
+    assert view.weights_asked_for() == []
+    field = view.figure.get_by_role("textbox")
+    field.fill("The default is ___, a list of str.")
+    view.loaded()
+    assert len(view.weights_asked_for()) == 1
+    ids = with_ends(bert[1], "The default is [MASK], a list of str.")
+    logits, weights, gradient, x = of_the_package(bert, ids)
+    p, _ = softmax(logits)
+    best = (-p).argsort()[:5]
+    words = view.figure.locator(".guesses button").all_inner_texts()
+    assert words == [bert[1].id_to_token(int(k)) for k in best]
+    shown = view.values(".guesses td[data-value]")
+    np.testing.assert_allclose(shown, p[best], **CLOSE)
+    norms = view.values(".tokens small")
+    np.testing.assert_allclose(norms, np.linalg.norm(gradient, axis=-1), **CLOSE)
+    if page == "intro":
+        assert not view.figure.locator(".map").is_visible()
+        return
+    view.figure.locator("select[name=measure]").select_option("product")
+    products = view.values(".tokens small")
+    np.testing.assert_allclose(products, (gradient * x).sum(axis=-1), **CLOSE)
+    view.figure.locator("select[name=layer]").select_option("2")
+    view.figure.locator("select[name=head]").select_option("3")
+    seen = weights[2][3][weights[2][3] > 0.005]
+    np.testing.assert_allclose(view.values(".map rect[data-value]"), seen, **CLOSE)
+
+
+def test_a_word_is_asked_about_with_the_keyboard(bert, open_page):
+    view = open_page(BERT)
+    view.figure.get_by_role("textbox").focus()
+    keyboard = view.tab.keyboard
+    keyboard.press("Tab")
+    keyboard.press("Tab")
+    keyboard.press("Enter")  # the second example, as it is stored
+    example = stored(view)[1]
+    words = [word for word, _ in example["words"]]
+    assert view.figure.locator(".guesses button").all_inner_texts() == words
+    assert view.weights_asked_for() == []
+    view.figure.get_by_role("button", name="Load the model").focus()
+    keyboard.press("Space")
+    view.loaded()
+    third = view.figure.locator(".guesses button").nth(2)
+    third.focus()
+    keyboard.press("Enter")
+    pressed = view.figure.locator(".guesses [aria-pressed=true]")
+    assert pressed.all_inner_texts() == [words[2]]
+    assert pressed.evaluate("button => button === document.activeElement")
+    ids = with_ends(bert[1], example["sentence"].replace("___", "[MASK]"))
+    _, _, gradient, _ = of_the_package(bert, ids, bert[1].token_to_id(words[2]))
+    norms = view.values(".tokens small")
+    np.testing.assert_allclose(norms, np.linalg.norm(gradient, axis=-1), **CLOSE)
+
+
+def test_what_cannot_be_answered_is_said(open_page):
+    view = open_page(BERT)
+    view.load()
+    field, said = view.figure.get_by_role("textbox"), view.figure.locator(".said")
+    field.fill("No gap here.")
+    assert said.inner_text() == "Leave a gap: three underscores, or [MASK]."
+    assert not view.figure.locator(".guesses").is_visible()
+    field.fill("the " * 62 + "___")
+    assert said.inner_text() == "The model reads 62 tokens, and these are 63."
+    field.fill("the " * 61 + "___")
+    assert view.figure.locator(".tokens small").count() == 64
+
+
+# The reader of dates
+
+
+@pytest.fixture(scope="module")
+def reader():
+    settings, weights = read_script(WEIGHTS / "date_reader.js")
+    reader = recipe.build(recipe.DEFAULTS | settings)
+    for name, array in reader.model.parameters().items():
+        array[...] = weights[name]
+    return reader
+
+
+def steps_of_the_package(reader, text, answer):
+    """Logits (T, V) and cross-attention weights (L, H, T, S)."""
+    source, lengths = reader.source.encode([reader.prepare(text)])
+    target, _ = reader.target.encode([answer], framed=True)
+    keep = padding_keep(lengths, source.shape[1])
+    logits, cache = reader.model.forward(source, target[:, :-1], keep)
+    layers = cache.decoded.decoder.layers
+    return logits[0], np.stack(
+        [layer.cross_attention.branch.attention.weights[0] for layer in layers]
+    )
+
+
+def test_dates_are_written_as_by_the_package(reader, open_page):
+    view = open_page(DATES)
+    texts = [example["text"] for example in stored(view)]
+    texts += [
+        "Am 5. MÄRZ  1998",
+        "５/３/1998",
+        "mars 1998",
+        "23 nov1 995",
+        "‏٦ مارس ٢٠٢٥",
+    ]
+    answers = reader.read(texts)
+    assert [example["answer"] for example in stored(view)] == answers[:12]
+    found = view.tab.evaluate(
+        """async (texts) => {
+            const reader = models.dateReader(await models.load("date_reader"));
+            const plain = ({character, logits, weights}) =>
+                [character, [...logits.data], weights.map((layer) => layer.map((w) => [...w]))];
+            return texts.map((text) => reader.write(reader.normalise(text)).map(plain));
+        }""",
+        texts,
+    )
+    for text, answer, steps in zip(texts, answers, found, strict=True):
+        characters, logits, weights = zip(*steps, strict=True)
+        assert "".join(characters) == answer
+        right_logits, right_weights = steps_of_the_package(reader, text, answer)
+        np.testing.assert_allclose(logits, right_logits, **CLOSE)
+        shown = np.moveaxis(weights, 0, 2)
+        np.testing.assert_allclose(shown, right_weights, **CLOSE)
+
+
+def test_stored_weights_are_those_of_the_model(reader, open_page):
+    first = stored(open_page(DATES))[0]
+    _, weights = steps_of_the_package(reader, first["text"], first["answer"])
+    mean = weights.mean(axis=(0, 1))[:10]
+    np.testing.assert_allclose(first["weights"], mean, atol=5.1e-4)
+
+
+def test_a_date_is_written_step_by_step_with_the_keyboard(reader, open_page):
+    view = open_page(DATES, reduced_motion="reduce")
+    assert view.weights_asked_for() == []
+    field = view.figure.get_by_role("textbox")
+    field.focus()
+    view.tab.keyboard.press("ControlOrMeta+A")
+    view.tab.keyboard.insert_text("Fri, 3/6/1998")
+    view.loaded()
+    answer, said = view.figure.locator("output").first, view.figure.locator(".said")
+    assert answer.inner_text() == "1998-03-06"  # at once
+    assert said.inner_text().startswith("Writes the end")
+    back = view.figure.get_by_role("button", name="Back")
+    for _ in range(3):
+        back.focus()
+        view.tab.keyboard.press("Enter")
+    assert answer.inner_text() == "1998-03-"
+    _, weights = steps_of_the_package(reader, "fri, 3/6/1998", "1998-03-06")
+    mean = weights.mean(axis=(0, 1))[:8].ravel()
+    np.testing.assert_allclose(view.values(".map td[data-value]"), mean, **CLOSE)
+    view.figure.locator("select[name=heads]").select_option("1 2")
+    one = weights[1, 2, :8].ravel()
+    np.testing.assert_allclose(view.values(".map td[data-value]"), one, **CLOSE)
+    view.figure.get_by_role("button", name="Step").focus()
+    view.tab.keyboard.press("Enter")
+    assert answer.inner_text() == "1998-03-0"
+
+
+def test_a_date_is_written_character_by_character(open_page):
+    view = open_page(DATES)
+    view.figure.locator("select[name=language]").select_option("Korean")
+    view.loaded()
+    lengths = set()
+    answer = view.figure.locator("output").first
+    while len(text := answer.inner_text()) < 10:
+        lengths.add(len(text))
+        view.tab.wait_for_timeout(100)
+    assert len(lengths) > 5 and text == stored(view)[11]["answer"]
+
+
+def test_what_cannot_be_read_is_said(open_page):
+    view = open_page(DATES)
+    view.load()
+    field, said = view.figure.get_by_role("textbox"), view.figure.locator(".said")
+    field.fill("5 březen 1998")
+    assert said.inner_text() == "The model has no row for ř."
+    field.fill(" ")
+    assert said.inner_text() == "Type a date."
+    field.fill("1" * 36)
+    assert said.inner_text() == "The model reads up to 35 characters, and these are 36."
+
+
+# Every page with a model
+
+
+@pytest.mark.parametrize("page", ["intro", BERT, DATES])
+def test_without_scripts_a_stored_answer_stands_there(open_page, page):
+    view = open_page(page, java_script_enabled=False)
+    (data,) = view.figure.locator("script").all_text_contents()
+    first = json.loads(data)["examples"][0]
+    text = view.figure.inner_text()
+    assert view.figure.get_by_role("textbox").count() == 0
+    if page == DATES:
+        assert first["answer"] in text and first["text"] in text
+    else:
+        assert first["sentence"].replace("___", first["words"][0][0]) in text
+        assert all(word in text for word, _ in first["words"])
+
+
+@pytest.mark.parametrize("page", ["intro", BERT, DATES])
+def test_it_fits_a_phone(open_page, page):
+    view = open_page(page, viewport={"width": PHONE, "height": 740})
+    view.load()
+    assert view.tab.evaluate("document.documentElement.scrollWidth") <= PHONE
+    if page != DATES:
+        view.figure.get_by_role("textbox").fill(LONG)
+        assert view.tab.evaluate("document.documentElement.scrollWidth") <= PHONE
+
+
+def test_the_scripts_are_small():
+    for script in (
+        "models.js",
+        "explorables/mini_bert.js",
+        "explorables/date_reader.js",
+    ):
+        assert (ROOT / "book/_static" / script).stat().st_size < 30_000
+    assert (WEIGHTS / "mini_bert.js").stat().st_size < 4.5e6
