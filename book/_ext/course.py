@@ -114,19 +114,17 @@ class MistakeCards(SphinxTransform):
 
     def apply(self):
         for section in list(self.document.findall(nodes.section)):
-            if section[0].astext() == "What can go wrong":
-                children, section[:] = section.children, []
-                for child in children:
-                    if is_title(child):
-                        section += nodes.container(classes=["mistake"])
-                    elif isinstance(child, nodes.section):
-                        section += child
-                        continue
-                    last = section[-1] if len(section) else None
-                    inside = "mistake" in getattr(last, "attributes", {}).get(
-                        "classes", ()
-                    )
-                    (last if inside else section).append(child)
+            if section[0].astext() != "What can go wrong":
+                continue
+            children, place = list(section.children), section
+            section.clear()
+            for child in children:
+                if isinstance(child, nodes.section):
+                    place = section
+                elif is_title(child):
+                    place = nodes.container(classes=["mistake"])
+                    section += place
+                place += child
 
 
 def is_title(node):

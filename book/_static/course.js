@@ -114,10 +114,10 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
   function scrollers() {
     const boxes = document.querySelectorAll(
-      "article :is(.math > mjx-container, pre, .pst-scrollable-table-container, .cell_output .output)",
+      "article :is(div.math > mjx-container, span.math, pre, .pst-scrollable-table-container, .cell_output .output)",
     );
     for (const box of boxes) {
-      const content = box.querySelector(":scope > mjx-math")?.offsetWidth ?? box.scrollWidth;
+      const content = box.querySelector(":scope:is(mjx-container, .math) mjx-math")?.offsetWidth ?? box.scrollWidth;
       const scrolls = box.clientWidth > 0 && content > box.clientWidth + 1;
       box.classList.toggle("scrolls", scrolls);
       if (!scrolls) {
@@ -143,6 +143,8 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
       }),
     };
   addEventListener("load", () => {
+    for (const summary of document.querySelectorAll("summary"))
+      if (!summary.innerText.trim()) summary.setAttribute("aria-label", "Open and close");
     scrollers();
     let waiting;
     addEventListener("resize", () => {
