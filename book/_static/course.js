@@ -108,7 +108,6 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
         item.source ??= item.math;
         typeset(item, way(item.source));
       }
-    scrollers();
   }
 
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
@@ -134,17 +133,31 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
     }
   }
 
-  const whenWide = () => (window.MathJax?.startup?.document ? fit() : undefined, scrollers());
+  // A fold whose title is a formula or a mark has a name that is read aloud.
+  function named() {
+    for (const summary of document.querySelectorAll("summary")) {
+      const formula = summary.querySelector("mjx-assistive-mml")?.textContent.trim();
+      const plain = summary.cloneNode(true);
+      plain.querySelectorAll("mjx-container, svg").forEach((part) => part.remove());
+      if (!plain.textContent.trim()) summary.setAttribute("aria-label", formula || "Open and close");
+    }
+  }
+
+  function whenWide() {
+    if (window.MathJax?.startup?.document) fit();
+    scrollers();
+  }
+
   if (window.MathJax)
     MathJax.startup = {
       pageReady: () => MathJax.startup.defaultPageReady().then(() => {
         fit();
         scrollers();
+        named();
       }),
     };
   addEventListener("load", () => {
-    for (const summary of document.querySelectorAll("summary"))
-      if (!summary.innerText.trim()) summary.setAttribute("aria-label", "Open and close");
+    named();
     scrollers();
     let waiting;
     addEventListener("resize", () => {
@@ -152,5 +165,8 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
       waiting = requestAnimationFrame(whenWide);
     });
     document.addEventListener("toggle", whenWide, true);
+    addEventListener("beforeprint", () => {
+      for (const fold of document.querySelectorAll("article details:not(.hide)")) fold.open = true;
+    });
   });
 })();
