@@ -12,7 +12,6 @@ from runpy import run_path
 from docutils import nodes
 from figures import attribute
 from ledger import listing_id
-from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 
@@ -109,34 +108,26 @@ def different_lines(right, wrong):
     return ["\n\n".join(textwrap.dedent(place) for place in places) for places in sides]
 
 
-class MistakeCards(SphinxTransform):
+def make_cards(app, doctree):
     """Make a card of each mistake under *What can go wrong*: its title and what follows."""
-
-    default_priority = 700
-
-    def apply(self):
-        for section in list(self.document.findall(nodes.section)):
-            if section[0].astext() == "What can go wrong":
-                children, section[:] = section.children, []
-                for child in children:
-                    if is_title(child):
-                        section += nodes.container(classes=["mistake"])
-                    elif isinstance(child, nodes.section):
-                        section += child
-                        continue
-                    last = section[-1] if len(section) else None
-                    inside = "mistake" in getattr(last, "attributes", {}).get(
-                        "classes", ()
-                    )
-                    (last if inside else section).append(child)
+    for section in list(doctree.findall(nodes.section)):
+        if section[0].astext() != "What can go wrong":
+            continue
+        children, place = list(section.children), section
+        section.clear()
+        for child in children:
+            if isinstance(child, nodes.section):
+                place = section
+            elif is_title(child):
+                place = nodes.container(classes=["mistake"])
+                section += place
+            place += child
 
 
 def is_title(node):
-    return (
-        isinstance(node, nodes.paragraph)
-        and len(node) == 1
-        and isinstance(node[0], nodes.strong)
-    )
+    """Whether a paragraph is bold from end to end."""
+    bold = "".join(part.astext() for part in node.children if part.tagname == "strong")
+    return isinstance(node, nodes.paragraph) and bold == node.astext()
 
 
 class NotebookCell(SphinxDirective):
@@ -159,7 +150,7 @@ def setup(app):
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
     app.add_directive("notebook-cell", NotebookCell)
-    app.add_transform(MistakeCards)
+    app.connect("doctree-read", make_cards)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
     app.connect("html-page-context", preview)

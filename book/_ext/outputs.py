@@ -113,7 +113,11 @@ def folded(cell):
     lines = source.splitlines()
     first, last = drawing[0].lineno - 1, drawing[-1].end_lineno
     drawn = sum(part.end_lineno - part.lineno + 1 for part in drawing)
-    if 2 * drawn <= last - first or "starter" in cell["metadata"].get("tags", ()):
+    if (
+        drawn < 3
+        or 2 * drawn <= last - first
+        or "starter" in cell["metadata"].get("tags", ())
+    ):
         return [cell]
     parts = []
     for part in (lines[:first], lines[first:last], lines[last:]):

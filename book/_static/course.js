@@ -108,16 +108,15 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
         item.source ??= item.math;
         typeset(item, way(item.source));
       }
-    scrollers();
   }
 
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
   function scrollers() {
     const boxes = document.querySelectorAll(
-      "article :is(.math > mjx-container, pre, .pst-scrollable-table-container, .cell_output .output)",
+      "article :is(div.math > mjx-container, span.math, pre, .pst-scrollable-table-container, .cell_output .output)",
     );
     for (const box of boxes) {
-      const content = box.querySelector(":scope > mjx-math")?.offsetWidth ?? box.scrollWidth;
+      const content = box.querySelector(":scope:is(mjx-container, .math) mjx-math")?.offsetWidth ?? box.scrollWidth;
       const scrolls = box.clientWidth > 0 && content > box.clientWidth + 1;
       box.classList.toggle("scrolls", scrolls);
       if (!scrolls) {
@@ -134,15 +133,31 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
     }
   }
 
-  const whenWide = () => (window.MathJax?.startup?.document ? fit() : undefined, scrollers());
+  // A fold whose title is a formula or a mark has a name that is read aloud.
+  function named() {
+    for (const summary of document.querySelectorAll("summary")) {
+      const formula = summary.querySelector("mjx-assistive-mml")?.textContent.trim();
+      const plain = summary.cloneNode(true);
+      plain.querySelectorAll("mjx-container, svg").forEach((part) => part.remove());
+      if (!plain.textContent.trim()) summary.setAttribute("aria-label", formula || "Open and close");
+    }
+  }
+
+  function whenWide() {
+    if (window.MathJax?.startup?.document) fit();
+    scrollers();
+  }
+
   if (window.MathJax)
     MathJax.startup = {
       pageReady: () => MathJax.startup.defaultPageReady().then(() => {
         fit();
         scrollers();
+        named();
       }),
     };
   addEventListener("load", () => {
+    named();
     scrollers();
     let waiting;
     addEventListener("resize", () => {
@@ -150,5 +165,8 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
       waiting = requestAnimationFrame(whenWide);
     });
     document.addEventListener("toggle", whenWide, true);
+    addEventListener("beforeprint", () => {
+      for (const fold of document.querySelectorAll("article details:not(.hide)")) fold.open = true;
+    });
   });
 })();
