@@ -19,6 +19,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 GRAPHS = Path(__file__).parents[1] / "graphs"
+PACKAGE = Path(__file__).parents[2] / "transformer_core"
 MACRON, OVERLINE = "\N{COMBINING MACRON}", "\N{COMBINING OVERLINE}"
 
 
@@ -530,9 +531,11 @@ class GraphDirective(SphinxDirective):
 
     def run(self):
         (name,) = self.arguments
-        if not (GRAPHS / f"{name}.py").exists():
-            raise self.error(f"book/graphs/{name}.py is not there")
-        self.env.note_dependency(str(GRAPHS / f"{name}.py"))
+        description = GRAPHS / f"{name}.py"
+        if not description.exists():
+            raise self.error(f"{description} is not there")
+        for source in (description, Path(__file__), *PACKAGE.rglob("*.py")):
+            self.env.note_dependency(str(source))
         self.env.metadata[self.env.docname]["graphs"] = True
         graph = nodes.container(classes=["graph"], ids=[f"graph-{name}"])
         graph += nodes.raw("", figure(described(name), name), format="html")
