@@ -10,7 +10,7 @@ from texts import ROOT
 from benchmarks.counting import masked_tokens, products
 from transformer_core.gradient_check import central_difference, complex_step
 from transformer_core.layers import AttentionSpec, FeedForward, LayerSpec
-from transformer_core.models import Bert, StackSpec
+from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.ops import (
     cross_entropy,
     gelu,
@@ -23,6 +23,7 @@ from transformer_core.ops import (
     linear_backward,
     mean_squared_error,
     mean_squared_error_backward,
+    padding_keep,
     relu,
     relu_backward,
     softmax,
@@ -536,3 +537,29 @@ def test_cost__of_an_encoder_without_tables(figure):
     y, cache = model.forward(x)
     _, loss_cache = mean_squared_error(y, np.zeros_like(y))
     assert figure.shown("kept") == bytes_of((cache, loss_cache), parameters)
+
+
+def test_cost__of_an_encoder_decoder(figure):
+    B, S, T, D, H, F, V, L = 3, 35, 12, 24, 3, 96, 16, 2
+    figure.choose("model", "dates")
+    set_sizes(figure, B=B, T=T, D=D, H=H, V=V, L=L)
+    model = EncoderDecoder(
+        LayerSpec(D, H, F, "pre"),
+        StackSpec(162, S, L),
+        StackSpec(V, T, L),
+        np.random.default_rng(0),
+    )
+    parameters = model.parameters()
+    assert figure.shown("parameters") == sum(a.size for a in parameters.values())
+    source, shifted, targets = (
+        np.zeros(shape, int) for shape in ((B, S), (B, T), (B, T))
+    )
+    keep = padding_keep(np.full(B, S), S)
+    logits, cache = model.forward(source, shifted, keep)
+    _, loss_cache = cross_entropy(logits, targets)
+    assert figure.shown("kept") == bytes_of((cache, loss_cache), parameters)
+    # The cross-attention projects T queries and outputs, S keys and values.
+    encoder = S * (8 * D * D + 4 * D * F) + 4 * S * S * D
+    decoder = T * (12 * D * D + 4 * D * F) + S * 4 * D * D + 4 * T * (T + S) * D
+    forward = B * (L * (encoder + decoder) + 2 * T * D * V)
+    assert figure.shown("operations") == 3 * forward

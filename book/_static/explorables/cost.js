@@ -6,20 +6,23 @@ explore("cost", ({ stage, controls, say }) => {
     embeddings: "soft", projections: "blue", attention: "sky", "feed-forward": "green", "norms, sums": "purple",
     "read-out, loss": "orange", update: "red",
   };
-  // A model's sizes, and what it has besides the parts of every encoder. Without tables it reads vectors.
+  // A model's sizes, and what it has besides the parts of every encoder. Without tables it reads vectors;
+  // with S it is an encoder that reads S positions of another vocabulary, and a decoder as deep that writes T.
   const page = { B: 8, T: 64, D: 192, H: 4, F: 768, V: 8192, L: 3, tables: true, share: 0.15, finalNorm: true };
   const MODELS = {
     bert8: { ...page, text: "Mini-BERT, 8 sequences" },
     bert32: { ...page, text: "Mini-BERT, 32 sequences", B: 32 },
     trained: { ...page, text: "Mini-BERT as it is trained", B: 16, share: 0.3, tied: true, embeddingNorm: true, gelu: true },
     encoder: { text: "the encoder that reconstructs", B: 32, T: 16, D: 64, H: 4, F: 256, V: 64, L: 2, biased: true },
+    dates: { text: "the encoder–decoder that reads dates", B: 64, S: 35, T: 11, D: 64, H: 4, F: 256, V: 14, L: 2, sources: 162,
+      tables: true, share: 1, tied: true, biased: true },
     base: { text: "BERT-base", B: 32, T: 512, D: 768, H: 12, F: 3072, V: 30522, L: 12, tables: true, share: 0.15, tied: true, segments: 2,
       embeddingNorm: true, biased: true, gelu: true },
   };
   const LETTERS = { B: "sequences B", T: "positions T", D: "width D", H: "heads H", F: "hidden F", V: "vocabulary V", L: "layers L" };
   // Powers of 2, and halfway between them; two steps double.
   const NICE = Array.from({ length: 40 }, (_, n) => (n % 2 ? 3 : 2) * 2 ** (n >> 1) / 2).filter(Number.isInteger);
-  const RANGES = { B: [1, 256], T: [1, 8192], D: [4, 8192], H: [1, 64], F: [4, 32768], V: [16, 131072], L: [1, 96] };
+  const RANGES = { B: [1, 256], T: [1, 8192], D: [4, 8192], H: [1, 64], F: [4, 32768], V: [8, 131072], L: [1, 96] };
   const valuesOf = (letter) => {
     const [low, high] = RANGES[letter], extra = Object.values(MODELS).map((model) => model[letter]);
     return [...new Set([...NICE, ...extra])].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
@@ -31,35 +34,44 @@ explore("cost", ({ stage, controls, say }) => {
   const halfToEven = (v) => (Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v));
   const rowsRead = ({ B, T, tables, share, every }) => (tables && !every ? Math.max(1, halfToEven(share * B * T)) : B * T);
 
+  // The attentions of a layer of each stack, with their queries and keys; the lengths of the stacks.
+  const attentions = ({ S, T }) => (S ? [{ q: S, k: S }, { q: T, k: T }, { q: T, k: S, cross: true }] : [{ q: T, k: T }]);
+  const lengths = ({ S, T }) => (S ? [S, T] : [T]);
+
   // The products of a forward pass: how many, and their three sizes.
   const products = (model) => {
-    const { B, T, D, H, F, V, L, tables } = model, n = B * T, K = D / H;
+    const { B, D, H, F, V, L, tables } = model, K = D / H;
     return {
-      projections: [[L, n, D, 3 * D], [L, n, D, D]],
-      attention: [[L * B * H, T, K, T], [L * B * H, T, T, K]],
-      "feed-forward": [[L, n, D, F], [L, n, F, D]],
+      projections: attentions(model).flatMap(({ q, k, cross }) => (cross
+        ? [[L, B * q, D, D], [L, B * k, D, 2 * D], [L, B * q, D, D]] : [[L, B * q, D, 3 * D], [L, B * q, D, D]])),
+      attention: attentions(model).flatMap(({ q, k }) => [[L * B * H, q, K, k], [L * B * H, q, k, K]]),
+      "feed-forward": lengths(model).flatMap((t) => [[L, B * t, D, F], [L, B * t, F, D]]),
       "read-out, loss": [[1, rowsRead(model), D, tables ? V : D]],
     };
   };
 
   const count = (model) => {
-    const { B, T, D, H, F, V, L, tables, tied, segments = 0, embeddingNorm, finalNorm, biased, gelu, rate, bandwidth } = model;
+    const { B, S, T, D, H, F, V, L, tables, sources, tied, segments = 0, embeddingNorm, finalNorm, biased, gelu, rate,
+      bandwidth } = model;
     const n = B * T, M = rowsRead(model), outputs = tables ? V : D;
-    const norms = 2 * L + Number(Boolean(embeddingNorm)) + Number(Boolean(finalNorm));
+    const pairs = attentions(model), stacks = lengths(model);
+    const norms = S ? [2 * L + 1, 3 * L + 1] : [2 * L + Number(Boolean(embeddingNorm)) + Number(Boolean(finalNorm))];
+    const over = (list, f) => list.reduce((sum, item, at) => sum + f(item, at), 0);
+    const rows = S ? M * D : n * D + M * D;  // what is read out, and where the rows were taken from
     const parameters = {
-      embeddings: tables ? (V + T + segments) * D : 0,
-      projections: L * (4 * D * D + (biased ? 4 * D : 0)),
-      "feed-forward": L * (2 * D * F + F + D),
-      "norms, sums": norms * 2 * D,
+      embeddings: !tables ? 0 : S ? (sources + V) * D : (V + T + segments) * D,
+      projections: pairs.length * L * (4 * D * D + (biased ? 4 * D : 0)),
+      "feed-forward": stacks.length * L * (2 * D * F + F + D),
+      "norms, sums": total(norms) * 2 * D,
       "read-out, loss": (tied ? 0 : D * outputs) + outputs,
     };
     const kept = {
-      embeddings: tables ? 8 * (n * (segments ? 2 : 1) + T) : 0,
-      projections: 4 * L * 2 * n * D,
-      attention: 4 * L * (3 * n * D + B * H * T * T),
-      "feed-forward": 4 * L * (n * D + n * F) + L * n * F * (gelu ? 8 : 1),
-      "norms, sums": 4 * norms * (n * D + n),
-      "read-out, loss": tables ? 4 * (n * D + M * D + M * V + M) + 16 * M : 8 * n * D,
+      embeddings: !tables ? 0 : S ? 8 * B * (S + T) : 8 * (n * (segments ? 2 : 1) + T),
+      projections: over(pairs, ({ q }) => 4 * L * 2 * B * q * D) + (S ? 4 * B * S * D : 0),
+      attention: over(pairs, ({ q, k }) => 4 * L * ((q + 2 * k) * B * D + B * H * q * k)),
+      "feed-forward": over(stacks, (t) => L * B * t * (4 * (D + F) + F * (gelu ? 8 : 1))),
+      "norms, sums": over(stacks, (t, at) => 4 * norms[at] * B * t * (D + 1)),
+      "read-out, loss": tables ? 4 * (rows + M * V + M) + (S ? 8 : 16) * M : 8 * n * D,
     };
     const all = total(parameters), logits = 4 * M * outputs;
     const operations = {}, time = {}, intensity = {};
