@@ -60,7 +60,7 @@ class Explorable:
         self.figure.locator(f"select[name={name}]").select_option(value)
 
     def press(self, label, *keys):
-        handle = self.figure.get_by_label(label, exact=True)
+        handle = self.figure.locator(f'[aria-label="{label}"]:not(input)')
         for key in keys:
             handle.press(key)
 
