@@ -98,9 +98,9 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const drawAll = () => {
     answers.hidden = false;
     drawWords();
-    drawTokens();
     map.hidden = small || !shown.attention;
     if (!map.hidden) drawMap();
+    drawTokens();
     const [word, p] = shown.words[asked];
     const most = shown.norms.indexOf(Math.max(...shown.norms));
     say(`${word}: ${number(100 * p, 1)} %. The gradient is longest at ${shown.tokens[most]}.`);
