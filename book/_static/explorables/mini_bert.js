@@ -7,7 +7,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const { examples, megabytes } = JSON.parse(figure.querySelector("script").textContent);
   const small = figure.classList.contains("front");
   let asked = 0; // which of the five words
-  let model, pieces, longest;
+  let model, pieces, longest, later;
 
   // What there is to see, top down.
   const field = make("input", { type: "text", name: "sentence", value: examples[0].sentence, autocomplete: "off" });
@@ -32,7 +32,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   if (!small) {
     explore.choice(controls, { name: "measure", label: "Where the answer came from", value: measure, options: {
       norm: "length of the gradient", product: "gradient times input" } },
-    (value) => { measure = value; drawTokens(); });
+    (value) => { measure = value; drawAll(); });
   }
 
   // What is shown: of an example that is stored, or of what the model has just computed.
@@ -98,9 +98,10 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const drawAll = () => {
     answers.hidden = false;
     drawWords();
-    drawTokens();
     map.hidden = small || !shown.attention;
     if (!map.hidden) drawMap();
+    if (!shown.norms) return; // they come later
+    drawTokens();
     const [word, p] = shown.words[asked];
     const most = shown.norms.indexOf(Math.max(...shown.norms));
     say(`${word}: ${number(100 * p, 1)} %. The gradient is longest at ${shown.tokens[most]}.`);
@@ -112,23 +113,28 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   };
 
   const compute = () => {
+    clearTimeout(later);
     const mask = pieces.idOf("[MASK]");
     const inner = pieces.ids(field.value.replace(/_{3,}/g, "[MASK]"));
     const ids = [pieces.idOf("[CLS]"), ...inner, pieces.idOf("[SEP]")], place = ids.indexOf(mask);
     if (place < 0) return nothing("Leave a gap: three underscores, or [MASK].");
     if (ids.length > longest) return nothing(`The model reads ${longest - 2} tokens, and these are ${inner.length}.`);
     const forward = model.forward(ids, place), best = models.best(forward[0], 5);
-    const gradients = models.influence(model, forward, best[asked].id);
     shown = {
       place,
       words: best.map(({ id, p }) => [pieces.piece(id), p]),
       tokens: ids.map(pieces.piece),
-      norms: gradients.map(({ norm }) => norm),
-      products: gradients.map(({ product }) => product),
       attention: forward[1].attention,
-      logits: forward[0],
     };
-    drawAll();
+    const explain = () => {
+      const gradients = models.influence(model, forward, best[asked].id);
+      shown.norms = gradients.map(({ norm }) => norm);
+      shown.products = gradients.map(({ product }) => product);
+      drawAll();
+    };
+    if (ids.length <= 32) return explain();
+    drawAll(); // first the words, so that a long sentence can be typed
+    later = setTimeout(explain);
   };
 
   const answer = () => {
