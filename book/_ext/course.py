@@ -122,6 +122,11 @@ def make_cards(app, doctree):
                 place = nodes.container(classes=["mistake"])
                 section += place
             place += child
+        for label in section.findall(nodes.emphasis):
+            after = label.next_node(nodes.Text, descend=False, siblings=True)
+            if after is not None and after.startswith(": "):
+                label += nodes.Text(":")
+                after.parent.replace(after, nodes.Text(after[2:]))
 
 
 def is_title(node):
