@@ -42,7 +42,7 @@ def use_style() -> None:
         set_matplotlib_formats("svg", metadata={"Date": None})
     plt.rcParams.update(
         {
-            "figure.figsize": (7, 3.6),
+            "figure.figsize": (5.8, 3.3),
             "figure.dpi": 110,
             "figure.constrained_layout.use": True,
             "font.size": 10,
