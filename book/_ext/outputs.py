@@ -213,7 +213,6 @@ def execute(root, path, why, say):
         If a cell fails.
     """
     say(f"{path.name}: executed, since {why}")
-    executed = executed_now(stamp(root, path))
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
@@ -224,6 +223,7 @@ def execute(root, path, why, say):
         resources={"metadata": {"path": path.parent}},
     )
     client.execute(env=os.environ | RECORDED)
+    executed = executed_now(stamp(root, path))  # now, for a notebook may write what it needs
     outputs = fingerprint_of_outputs(json.loads(nbformat.writes(notebook)))
     notebook.metadata["executed"] = executed | {"outputs": outputs}
     return nbformat.writes(notebook) + "\n"
