@@ -12,8 +12,8 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   // What there is to see, top down.
   const field = make("input", { type: "text", name: "sentence", value: examples[0].sentence, autocomplete: "off" });
   field.spellcheck = false;
-  const ways = make("p", { className: "examples" }, "Or: ");
-  for (const { sentence } of examples.slice(0, small ? 3 : undefined)) {
+  const ways = make("p", { className: "examples", hidden: small }, "Or: ");
+  for (const { sentence } of examples) {
     explore.button(ways, sentence, () => {
       field.value = sentence;
       answer();
