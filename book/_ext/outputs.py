@@ -223,7 +223,9 @@ def execute(root, path, why, say):
         resources={"metadata": {"path": path.parent}},
     )
     client.execute(env=os.environ | RECORDED)
-    executed = executed_now(stamp(root, path))  # now, for a notebook may write what it needs
+    executed = executed_now(
+        stamp(root, path)
+    )  # now, for a notebook may write what it needs
     outputs = fingerprint_of_outputs(json.loads(nbformat.writes(notebook)))
     notebook.metadata["executed"] = executed | {"outputs": outputs}
     return nbformat.writes(notebook) + "\n"
