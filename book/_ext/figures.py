@@ -131,10 +131,7 @@ class FiguresOnThePage(SphinxPostTransform):
         for figure in self.document.findall(nodes.container):
             if "figure" in figure:
                 docname, key = figure["figure"]
-                try:
-                    svg = on_the_page(*drawn_as(self.app.notebooks[docname], key), key)
-                except ExtensionError:  # TEMPORARY, until every notebook draws SVG
-                    continue
+                svg = on_the_page(*drawn_as(self.app.notebooks[docname], key), key)
                 figure += nodes.raw("", svg, format="html")
         drawn = [
             image
