@@ -136,8 +136,11 @@ def test_the_figures_of_a_notebook_are_vectors_with_texts(path):
 
 
 def test_every_explorable_stands_on_one_page():
-    scripts = {path.stem for path in STATIC.glob("explorables/*.js")}
-    assert sorted(name for name, _ in PLACED) == sorted(scripts)
+    models, scripts = (
+        {path.stem for path in STATIC.glob(f"{folder}/*.js")}
+        for folder in ("models", "explorables")
+    )
+    assert sorted(name for name, _ in PLACED) == sorted(scripts - models)
 
 
 @pytest.mark.parametrize("name, page", PLACED)

@@ -63,7 +63,9 @@ def store_stills(html):
             tab.goto(page.as_uri())
             for figure in tab.locator(".explorable:not(.model)").all():
                 name = figure.get_attribute("id").removeprefix("explorable-")
-                drawn = figure.locator(".stage").inner_html()
+                drawn = (
+                    figure.locator(".stage").inner_html().replace(' tabindex="0"', "")
+                )
                 (STATIC / "stills" / f"{name}.html").write_text(drawn + "\n")
 
 
