@@ -62,7 +62,7 @@ lint: $(READY)  ## Check the style of the code, notebooks included, and the type
 
 browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
-	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m pytest tests/browser --numprocesses $(WORKERS) --dist loadscope
 
 zip: book  ## Pack the built book into one archive, _build/transformers-by-hand.zip
 	$(BIN)/python book/_ext/archive.py
