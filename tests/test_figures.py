@@ -78,6 +78,23 @@ def test_a_figure_is_well_formed_and_has_its_text(drawing):
     assert re.fullmatch(r"max-width: [\d.]+pt", root.attrib["style"])
 
 
+def test_a_stored_figure_is_compact_and_looks_the_same(drawing):
+    small = figures.compact(drawing)
+    assert len(small) < len(drawing) and "<metadata>" not in small
+    before, after = (
+        [
+            [float(n) for n in re.findall(r"-?[\d.]+", path.attrib["d"])]
+            for path in ET.fromstring(text[text.index("<svg") :]).iter()
+            if "d" in path.attrib
+        ]
+        for text in (drawing, small)
+    )
+    assert len(before) == len(after) > 20
+    for ours, theirs in zip(after, before, strict=True):
+        assert ours == pytest.approx(theirs, abs=0.0051)
+    assert all("\n" not in path for path in re.findall(r'\sd="([^"]*)"', small))
+
+
 def test_two_figures_of_a_page_share_no_name(drawing):
     names = [
         set(re.findall(r'\bid="([^"]+)"', figures.on_the_page(drawing, "", prefix)))

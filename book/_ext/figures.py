@@ -26,6 +26,7 @@ COLOURS = {
     "#000000": "var(--ink)",
     "#ffffff": "var(--paper)",
 }
+LONG = re.compile(r"-?\d+\.\d{3,}")
 PAINT = re.compile(r"\b(fill|stroke|color): (#[0-9a-f]{6})\b")
 
 
@@ -55,6 +56,17 @@ def literal(written):
         return written
 
 
+def compact(drawing):
+    """A figure of Matplotlib with a line for each path, to a hundredth of a point."""
+    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+
+    def path(found):
+        line = " ".join(found[1].split())
+        return f' d="{re.sub(LONG, lambda number: f"{float(number[0]):.2f}", line)}"'
+
+    return re.sub(r'\sd="([^"]*)"', path, drawing)
+
+
 def on_the_page(drawing, alt, prefix):
     """A figure of Matplotlib as SVG that stands in the page and takes on its colours.
 
@@ -68,7 +80,6 @@ def on_the_page(drawing, alt, prefix):
         What tells its names from those of the page's other figures.
     """
     drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r'\bid="', f'id="{prefix}-', drawing)
     drawing = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{prefix}-", drawing)
     drawing = PAINT.sub(

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import nbformat
-from figures import alternative_text
+from figures import alternative_text, compact
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from sphinx.errors import ExtensionError
@@ -226,6 +226,12 @@ def execute(root, path, why, say):
     executed = executed_now(
         stamp(root, path)
     )  # now, for a notebook may write what it needs
+    for cell in code_cells(notebook):
+        for output in cell["outputs"]:
+            if "image/svg+xml" in output.get("data", {}):
+                output["data"]["image/svg+xml"] = compact(
+                    output["data"]["image/svg+xml"]
+                )
     outputs = fingerprint_of_outputs(json.loads(nbformat.writes(notebook)))
     notebook.metadata["executed"] = executed | {"outputs": outputs}
     return nbformat.writes(notebook) + "\n"
