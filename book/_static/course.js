@@ -143,6 +143,14 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
     }
   }
 
+  // No line begins with the mark that follows a formula.
+  function joined() {
+    for (const formula of document.querySelectorAll("article span.math")) {
+      const next = formula.nextSibling;
+      if (next instanceof Text && /^[.,;:?!)]/.test(next.data)) next.data = `\u2060${next.data}`;
+    }
+  }
+
   function whenWide() {
     if (window.MathJax?.startup?.document) fit();
     scrollers();
@@ -157,6 +165,7 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
       }),
     };
   addEventListener("load", () => {
+    joined();
     named();
     scrollers();
     let waiting;
