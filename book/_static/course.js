@@ -147,7 +147,13 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
   function joined() {
     for (const formula of document.querySelectorAll("article span.math")) {
       const next = formula.nextSibling;
-      if (next instanceof Text && /^[.,;:?!)]/.test(next.data)) next.data = `\u2060${next.data}`;
+      const [marks] = (next instanceof Text && next.data.match(/^[.,;:?!)]+/)) || [];
+      if (!marks) continue;
+      const both = document.createElement("span");
+      both.className = "joined";
+      formula.before(both);
+      next.splitText(marks.length);
+      both.append(formula, next);
     }
   }
 
