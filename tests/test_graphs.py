@@ -103,7 +103,9 @@ def test_every_step_shows_something_and_everything_is_shown(name):
 
 
 def texts(svg):
-    return [text.text for text in ElementTree.fromstring(svg).iter("text")]
+    return [
+        "".join(text.itertext()) for text in ElementTree.fromstring(svg).iter("text")
+    ]
 
 
 @every_graph

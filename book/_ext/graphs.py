@@ -444,6 +444,17 @@ def heights_of(path):
         yield from {"H": [], "V": numbers}.get(command, numbers[1::2])
 
 
+def lettered(name):
+    """A name as SVG, with one line over letters for which the font has no bar."""
+    return re.sub(
+        rf"(?:.{OVERLINE})+|[ℓℒ]{MACRON}",
+        lambda found: (
+            f'<tspan class="over">{re.sub(f"[{OVERLINE}{MACRON}]", "", found[0])}</tspan>'
+        ),
+        escape(name),
+    )
+
+
 def cells(block, name, unit, texts, down, words):
     """A table of numbers with its name before it."""
     x, y = block.x + block.lead, block.y + down
@@ -451,7 +462,7 @@ def cells(block, name, unit, texts, down, words):
     end = x - 6 - block.words * words
     drawn = [
         f'<text class="name" x="{end:.0f}" y="{middle - 6 * bool(unit):.0f}">'
-        f"{escape(name)}</text>"
+        f"{lettered(name)}</text>"
     ]
     if unit:
         drawn.append(

@@ -143,6 +143,20 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
     }
   }
 
+  // No line begins with the mark that follows a formula.
+  function joined() {
+    for (const formula of document.querySelectorAll("article span.math")) {
+      const next = formula.nextSibling;
+      const [marks] = (next instanceof Text && next.data.match(/^[.,;:?!)]+/)) || [];
+      if (!marks) continue;
+      const both = document.createElement("span");
+      both.className = "joined";
+      formula.before(both);
+      next.splitText(marks.length);
+      both.append(formula, next);
+    }
+  }
+
   function whenWide() {
     if (window.MathJax?.startup?.document) fit();
     scrollers();
@@ -157,6 +171,7 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
       }),
     };
   addEventListener("load", () => {
+    joined();
     named();
     scrollers();
     let waiting;

@@ -93,7 +93,7 @@ graph.step(
     f"First way, from each x̂ to its own x: g / {number(std)} = {row(scale)}.", "x<x_hat"
 )
 graph.step(
-    f"Second way, through the mean. Every x̂ feels it: μ̄ = −({number(g.sum())}) / {number(std)} "
+    f"Second way, through the mean. Every x̂ feels it: μ̄ = −{number(g.sum())} / {number(std)} "
     f"= {number(dmu)}, and each x gets a quarter, {number(mean[0])}.",
     "mu'",
     "x<mu",

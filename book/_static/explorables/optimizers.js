@@ -45,7 +45,7 @@ explore("optimizers", ({ stage, controls, say }) => {
     rx: 20 * Math.sqrt((2 * level) / FLAT), ry: 20 * Math.sqrt((2 * level) / STEEP), fill: "none", stroke: "var(--line)" }));
   const cross = ([x, y], text) => {
     draw(land, "path", { d: `M ${x - 5} ${y} h 10 M ${x} ${y - 5} v 10`, stroke: "var(--ink)" });
-    draw(land, "text", { x: x + 6, y: y + 16 }, text);
+    draw(land, "text", { x: x + 6, y: y + 16, stroke: "var(--face)", "stroke-width": 4, "paint-order": "stroke" }, text);
   };
   const ways = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
     draw(land, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2, "stroke-linejoin": "round" })]));

@@ -3,7 +3,7 @@
 explore("simplex", ({ stage, controls, say }) => {
   const { draw, number, fraction, power } = explore;
   const WORDS = ["cats", "chase", "mice"], EACH = [0, 1, 2], INDEX = "₀₁₂", LEAST = 0.002;
-  const COLOURS = ["blue", "orange", "green"].map((name) => `var(--${name})`);
+  const COLOURS = ["blue", "green", "orange"].map((name) => `var(--${name})`);
   const PAPER = { x: [2 * Math.LN2, 0, Math.LN2], dweights: [7, 0, 0] };
   const sum = (values) => values.reduce((total, v) => total + v, 0);
   const written = (v) => {

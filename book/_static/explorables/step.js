@@ -35,7 +35,7 @@ explore("step", ({ stage, controls, say }) => {
   };
 
   const width = Math.max(270, Math.min(stage.clientWidth, 640)), height = Math.min(330, width * 0.75);
-  const left = 44, right = width - 12, top = 12, bottom = height - 40;
+  const left = 44, right = width - 12, top = 22, bottom = height - 40;
   const across = (exponent) => left + ((exponent - LOW) / (HIGH - LOW)) * (right - left);
   const down = (exponent) => top + ((TOP - exponent) / (TOP - BOTTOM)) * (bottom - top);
   const exponentOf = (error) => Math.max(BOTTOM, Math.min(TOP, Math.log10(error)));
@@ -52,7 +52,7 @@ explore("step", ({ stage, controls, say }) => {
   }
   draw(drawing, "text", { x: left - 6, y: bottom + 4, "text-anchor": "end", class: "soft" }, "0");
   draw(drawing, "text", { x: right, y: bottom + 34, "text-anchor": "end", class: "soft" }, "step h");
-  draw(drawing, "text", { x: left + 4, y: top + 6, class: "soft" }, "relative error");
+  draw(drawing, "text", { x: left + 4, y: top - 8, class: "soft" }, "relative error");
   draw(drawing, "path", { d: `M ${left} ${top} V ${bottom} H ${right}`, class: "axis" });
   const picture = draw(drawing, "g");
   const handle = explore.handle(drawing, { label: "the step h", x: across(START.exponent), y: bottom, radius: 11,
