@@ -105,8 +105,8 @@ explore("attention", ({ stage, controls, say }) => {
   const outputs = [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${c}` }));
   const scores = WORDS.map((_, s) => make("output", { ariaLive: "off", name: `dscore-${s}` }));
   const worst = make("output", { ariaLive: "off", name: "worst" });
-  const result = make("p", {}, "output of ", make("span", { className: "focus" }), ": (", outputs[0], ", ", outputs[1], "); gradient of its scores: (",
-    ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), "); largest gap between a gradient and its quotient: ", worst);
+  const result = make("p", {}, "output of ", make("span", { className: "focus" }), ": (", outputs[0], ", ", outputs[1], "); gradient of its scores: ",
+    make("span", { className: "unbroken" }, "(", ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), ")"), "; largest gap between a gradient and its quotient: ", worst);
   const pairs = {};
   gradients.append(make("thead", {}, make("tr", {}, make("td"), ...["gradient", "quotient"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...["query", "key", "value"].flatMap((what) =>
     WORDS.map((word, n) => {

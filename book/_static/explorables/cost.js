@@ -3,8 +3,8 @@
 explore("cost", ({ stage, controls, say }) => {
   const { draw, make, number } = explore;
   const PARTS = {
-    embeddings: "soft", projections: "blue", attention: "sky", "feed-forward": "green", "norms, sums": "purple",
-    "read-out, loss": "orange", update: "red",
+    embeddings: "soft", projections: "blue", attention: "red", "feed-forward": "green", "norms, sums": "purple",
+    "read-out, loss": "orange", update: "sky",
   };
   // A model's sizes, and what it has besides the parts of every encoder. Without tables it reads vectors;
   // with S it is an encoder that reads S positions of another vocabulary, and a decoder as deep that writes T.

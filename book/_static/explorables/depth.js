@@ -79,7 +79,7 @@ explore("depth", ({ stage, controls, say }) => {
   stage.append(panels);
   const across = (k) => 34 + (276 * k) / (2 * LONGEST);
   const chart = (title, name) => {
-    const drawing = canvas(panels, 320, 250, `${title}: size of the stream and of its gradient after every block`);
+    const drawing = canvas(panels, 320, 254, `${title}: size of the stream and of its gradient after every block`);
     draw(drawing, "text", { x: 34, y: 12 }, title);
     const grid = draw(drawing, "g");
     const line = (hue) => draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2.5 });
