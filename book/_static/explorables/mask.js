@@ -45,8 +45,9 @@ explore("mask", ({ stage, controls, say }) => {
   const table = (className, heads, row) => make("table", { className },
     make("thead", {}, make("tr", {}, make("td"), ...heads.map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...row(t)))));
-  stage.append(make("div", { className: "panels" },
-    table("keep values", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part))),
+  const grid = table("keep values", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part)));
+  grid.setAttribute("role", "grid");
+  stage.append(make("div", { className: "panels" }, grid,
     table("values", ["output", "moved by the key"], (t) => [
       make("td", {}, outputs[t][0], ", ", outputs[t][1]), make("td", {}, moves[t])])));
 
