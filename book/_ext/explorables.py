@@ -50,23 +50,27 @@ def link_the_scripts(app, page, template, context, doctree):
         app.add_js_file(f"explorables/{name}.js", loading_method="defer")
 
 
+def first_drawings(browser, html):
+    """Yield the name of each explorable of a built book, and what its script draws first."""
+    tab = browser.new_page(reduced_motion="reduce")
+    for page in sorted(html.glob("book/*.html")):
+        if 'class="explorable' in page.read_text(encoding="utf-8"):
+            tab.goto(page.as_uri())
+            for figure in tab.locator(".explorable:not(.model)").all():
+                name = figure.get_attribute("id").removeprefix("explorable-")
+                drawn = figure.locator(".stage").inner_html()
+                yield name, drawn.replace(' tabindex="0"', "") + "\n"
+    tab.close()
+
+
 def store_stills(html):
     """Store what each script draws first, from the built book."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
-        browser = launch(play)
-        tab = browser.new_page(reduced_motion="reduce")
-        for page in sorted(html.glob("book/*.html")):
-            if 'class="explorable' not in page.read_text(encoding="utf-8"):
-                continue
-            tab.goto(page.as_uri())
-            for figure in tab.locator(".explorable:not(.model)").all():
-                name = figure.get_attribute("id").removeprefix("explorable-")
-                drawn = (
-                    figure.locator(".stage").inner_html().replace(' tabindex="0"', "")
-                )
-                (STATIC / "stills" / f"{name}.html").write_text(drawn + "\n")
+        for name, drawn in first_drawings(launch(play), html):
+            still = STATIC / "stills" / f"{name}.html"
+            still.write_text(drawn, encoding="utf-8")
 
 
 def setup(app):
@@ -76,4 +80,4 @@ def setup(app):
 
 
 if __name__ == "__main__":
-    store_stills(Path(sys.argv[1] if len(sys.argv) > 1 else "_build/html"))
+    store_stills(Path(sys.argv[1] if len(sys.argv) > 1 else "_build/html").resolve())
