@@ -37,7 +37,9 @@ class Explorable:
             offline=True, viewport={"width": width, "height": 900}
         )
         # Formulas take seconds, and no number here is in one.
-        self.context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
+        self.context.route(
+            "**/mathjax/startup.js", lambda route: route.fulfill(body="")
+        )
         self.tab = self.context.new_page()
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
         self.tab.on("console", self.listen)
