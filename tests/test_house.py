@@ -14,7 +14,8 @@ FOUNDATION = {"foundation"}
 OPS = {"ops"} | FOUNDATION
 LAYERS = {"layers"} | OPS
 MODELS = {"models"} | LAYERS
-TRAINING = {"training", "optim"} | FOUNDATION
+DISTRIBUTED = {"distributed", "optim"} | MODELS
+TRAINING = {"training"} | DISTRIBUTED
 TASKS = {"tasks"} | MODELS | TRAINING
 PRACTICE = {"practice", "gradient_check", "sentence"} | TASKS
 ROOMS = {
@@ -24,6 +25,7 @@ ROOMS = {
     "layers": OPS,
     "models": LAYERS,
     "optim": FOUNDATION,
+    "distributed": DISTRIBUTED,
     "training": TRAINING,
     "gradient_check": FOUNDATION,
     "sentence": set(),
