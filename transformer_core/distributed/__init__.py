@@ -7,6 +7,7 @@ from transformer_core.distributed.communicator import (
 )
 from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.distributed.group import Group, grid
+from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
 from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
 from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
@@ -35,6 +36,7 @@ __all__ = [
     "CommunicationError",
     "Communicator",
     "Group",
+    "MpiCommunicator",
     "OwnDraws",
     "ParallelReadout",
     "ParallelSelfAttention",
@@ -49,10 +51,12 @@ __all__ = [
     "flatten",
     "gather",
     "grid",
+    "guarded",
     "norm_of_pieces",
     "on_threads",
     "sequence_pair",
     "unflatten",
     "vocabulary_cross_entropy",
     "vocabulary_cross_entropy_backward",
+    "world",
 ]
