@@ -14,11 +14,11 @@ from transformer_core.optim import AdamW, warmup_stable_decay
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
 
 SEEDS = range(5)
-RATES = 3e-3, 1e-2, 3e-2
+RATES = 1e-2, 3e-2, 1e-1
 WORKERS = 8
-SEQUENCES = 4  # of a worker in a step
-STEPS = 400  # of each worker, where all of them take as many
-EVERY = 10, 50
+SEQUENCES = 1  # of a worker in a step
+STEPS = 1000  # of each worker, where all of them take as many
+EVERY = 10, 50, 250
 OUTER = {"nesterov": (0.7, 0.9), "mean": (1.0, 0.0)}  # learning rate, momentum
 SPEC = LayerSpec(32, 4, 64, "pre")
 LOOKS = 20  # at the error on unseen sequences
@@ -44,7 +44,7 @@ def runs():
             {"who": "stragglers", "weights": "equal"},
             {"who": "leaving"},
         ):
-            settings = {"every": 50, "outer": "nesterov", "rate": 1e-2, "seed": seed}
+            settings = {"every": 50, "outer": "nesterov", "rate": 3e-2, "seed": seed}
             yield {"kind": "local"} | settings | change
 
 
@@ -73,7 +73,7 @@ class Worker:
     def step(self, share):
         """Take a step when this share of all sequences has been used."""
         self.optimizer.learning_rate = warmup_stable_decay(
-            1 + int(share * STEPS), STEPS, self.rate, STEPS // 20, STEPS // 5
+            1 + int(share * STEPS), STEPS, self.rate, STEPS // 20, STEPS - STEPS // 20
         )
         _, grads = self.model.loss_and_gradients(
             *self.task.sample(self.sequences, self.rng)
@@ -112,7 +112,9 @@ def local(every, outer, rate, seed, who="all", weights="steps"):
         "unseen": looks[-1][1],
         "meetings": len(rounds),
         "bytes": {
-            operation: sum(sent[operation].bytes for _, sent in ranks if operation in sent)
+            operation: sum(
+                sent[operation].bytes for _, sent in ranks if operation in sent
+            )
             for operation in sorted({name for _, sent in ranks for name in sent})
         },
     }
