@@ -7,6 +7,7 @@ from transformer_core.distributed.communicator import (
 )
 from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.distributed.group import Group, grid
+from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
 from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
 from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
@@ -41,6 +42,7 @@ __all__ = [
     "RowParallel",
     "SequenceParallelEncoder",
     "TensorParallelBert",
+    "MpiCommunicator",
     "ThreadCommunicator",
     "Traffic",
     "VocabularyEmbedding",
@@ -50,9 +52,11 @@ __all__ = [
     "gather",
     "grid",
     "norm_of_pieces",
+    "guarded",
     "on_threads",
     "sequence_pair",
     "unflatten",
     "vocabulary_cross_entropy",
     "vocabulary_cross_entropy_backward",
+    "world",
 ]
