@@ -128,10 +128,11 @@ def data_parallel(
 ) -> Cost:
     """The batch is cut, everything else is there on every rank (eq:data-parallel).
 
-    ``all_reduce`` may be ``tree_all_reduce``.
+    ``all_reduce`` may be ``tree_all_reduce``. Two more numbers go round, of 8 bytes each: the
+    counted tokens and the loss.
     """
     return Cost(
-        all_reduce(ranks, ITEM * sizes.parameters),
+        all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 16 * ranks),
         16 * sizes.parameters + sizes.kept(tokens / ranks),
         1 / ranks,
     )
@@ -142,7 +143,8 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
 
     Stage 1 cuts the moments, stage 2 the gradients too, stage 3 the parameters as well. Layers
     are sent one by one, and what is in no layer once. Stage 3 keeps the ``rest``, so many
-    parameters of no layer, from its forward to its backward pass.
+    parameters of no layer, from its forward to its backward pass. Three more numbers go round,
+    of 8 bytes each: the counted tokens, the loss and the norm.
     """
     if stage not in (1, 2, 3):
         raise ValueError(f"stage: expected 1, 2 or 3, got {stage}")
@@ -151,9 +153,10 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
     if stage == 3:
         pieces += sizes.layers
         numbers += sizes.parameters - rest
-    one = all_gather(ranks, 0) * pieces
+    load = all_gather(ranks, 0) * pieces
+    load += Load(ranks, 0, (ranks - 1) * ITEM * numbers)
     return Cost(
-        Load(ranks, one.messages, (ranks - 1) * ITEM * numbers),
+        load + all_gather(ranks, 8 * ranks) * 3,
         (whole + cut / ranks) * sizes.parameters + sizes.kept(tokens / ranks),
         1 / ranks,
     )
