@@ -55,6 +55,7 @@ bench: $(READY)  ## Measure a training step side by side with JAX and PyTorch, w
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --requirement benchmarks/requirements.txt --requirement tests/parity/requirements.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
+	$(BIN)/python -m benchmarks.ranks $(BENCH_OPTIONS)
 
 lint: $(READY)  ## Check the style of the code, notebooks included, and the types of the package
 	$(BIN)/ruff check

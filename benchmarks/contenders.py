@@ -52,14 +52,17 @@ def masked_tokens(ids, targets, masked):
 
 
 def data_parallel(batch, threads):
-    """Step with the batch in shards, one a thread."""
+    """Step with the batch in shards, one a thread, on as many ranks as there are."""
     return step_in_parallel(*mini_bert(), batch, threads)
 
 
 def step_in_parallel(model, optimizer, batch, threads):
+    from transformer_core.distributed import world
     from transformer_core.training import DataParallel
 
-    in_parallel = DataParallel(model.loss_and_gradients, masked_tokens, threads)
+    in_parallel = DataParallel(
+        model.loss_and_gradients, masked_tokens, threads, world()
+    )
     optimizer.map = in_parallel.map
     batches = cycle(draw_batches(batch))
 

@@ -1,6 +1,7 @@
 """Contenders in turn, each in a process of its own, and the times of their steps."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -14,14 +15,22 @@ PAUSE = 0.1  # seconds: longer than idle threads of a library wait before they s
 QUIET = 0.1  # cores
 
 
-class Runner:
-    """A contender in a process of its own, which steps when it is told to."""
+MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or "mpiexec"
 
-    def __init__(self, name, batch, threads, environment):
+
+class Runner:
+    """A contender in processes of its own, one a rank, which steps when it is told to."""
+
+    def __init__(self, name, batch, threads, environment, ranks=1):
         variables = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")
         settings = {f"{variable}_NUM_THREADS": str(threads) for variable in variables}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", name, str(batch), str(threads)],
+            [
+                *on_ranks(ranks, "benchmarks.worker"),
+                name,
+                str(batch),
+                str(threads),
+            ],
             cwd=ROOT,
             env=environment | settings,
             stdin=subprocess.PIPE,
@@ -48,6 +57,13 @@ class Runner:
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def on_ranks(ranks, module):
+    """Return the command that runs a module, on ranks of MPI if they are more than one."""
+    if ranks == 1:
+        return [sys.executable, "-m", module]
+    return [MPIEXEC, "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
 
 
 def race(contenders, steps, patience=100):

@@ -1,7 +1,8 @@
 """One contender in a process of its own: ``python -m benchmarks.worker NAME B THREADS``.
 
 Takes a few steps for each line that it reads, and answers with a line of JSON: the seconds of each
-step, and how many cores other programs kept busy meanwhile.
+step, and how many cores other programs kept busy meanwhile. Started by ``mpiexec``, it is one
+contender on many ranks, of which the first one reads and answers.
 """
 
 import json
@@ -9,26 +10,47 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.contenders import CONTENDERS
+from transformer_core.distributed import guarded, world
 
 WARM, TIMED = 1, 5  # steps a line
 
 
 def main(name, batch, threads):
-    step = CONTENDERS[name].build(int(batch), int(threads))
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        for _ in range(WARM):
-            step()
-        elapsed, ours, all_busy = time.perf_counter(), time.process_time(), busy()
-        seconds = []
-        for _ in range(TIMED):
-            start = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - start)
-        ours, all_busy = time.process_time() - ours, busy() - all_busy
-        others = max(0, all_busy - ours) / (time.perf_counter() - elapsed)
-        print(json.dumps([seconds, others]), flush=True)
+    with guarded(world()) as communicator:
+        step = CONTENDERS[name].build(int(batch), int(threads))
+        communicator.barrier()
+        answer(communicator, "ready")
+        while communicator.broadcast(np.array(bool(wanted(communicator)))):
+            answer(communicator, json.dumps(turn(step, communicator)))
+
+
+def wanted(communicator):
+    """Read a line, on the first rank; nothing is left when it is empty."""
+    return communicator.rank == 0 and sys.stdin.readline()
+
+
+def answer(communicator, line):
+    if communicator.rank == 0:
+        print(line, flush=True)
+
+
+def turn(step, communicator):
+    """Return the seconds of each step, and how many cores others kept busy meanwhile."""
+    for _ in range(WARM):
+        step()
+    elapsed, ours, all_busy = time.perf_counter(), time.process_time(), busy()
+    seconds = []
+    for _ in range(TIMED):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    ours, all_busy = time.process_time() - ours, busy() - all_busy
+    of_all_ranks = communicator.all_reduce(np.array([ours])).item()
+    others = max(0, all_busy - of_all_ranks) / (time.perf_counter() - elapsed)
+    return seconds, others
 
 
 def busy():

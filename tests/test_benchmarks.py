@@ -1,15 +1,17 @@
 """The pieces of ``make bench``. How long anything takes is never asserted."""
 
 import json
+import os
 import subprocess
 import sys
 from statistics import median
 
 import numpy as np
 import pytest
+from ranks import on_mpi
 
 from benchmarks import __main__ as bench
-from benchmarks import memory, race
+from benchmarks import memory, race, ranks
 from benchmarks.contenders import (
     CONTENDERS,
     Contender,
@@ -159,3 +161,33 @@ def test_the_release_has_every_measurement():
             assert {"this package", "matrix products alone"} < times.keys()
             assert times.keys() <= CONTENDERS.keys()
         assert {"machine", "memory", "import"} < release.keys()
+
+
+@on_mpi
+def test_a_contender_may_have_ranks():
+    runner = race.Runner("this package", 2, 1, os.environ, ranks=2)
+    try:
+        seconds, others = runner.turn()
+    finally:
+        runner.close()
+    assert len(seconds) == 5 and min(seconds) > 0 and others >= 0
+    assert runner.process.returncode == 0
+
+
+@pytest.mark.parametrize("count", ["2", "4"])
+def test_the_times_of_an_all_reduce_are_stored_by_its_bytes(count):
+    stored = json.loads(ranks.RESULTS.read_text())
+    sizes, seconds = zip(*stored["all_reduce"][count], strict=True)
+    assert list(sizes) == [8 * 4**k for k in range(12)] and min(seconds) > 0
+
+
+def test_the_table_of_ranks_has_their_ratio(capsys):
+    ranks.print_results(
+        {
+            "machine": "a machine",
+            "step": {"two threads": 0.2, "two ranks": 0.21},
+            "all_reduce": {"2": [[8, 5e-5]]},
+        }
+    )
+    printed = capsys.readouterr().out
+    assert "ratio 1.050" in printed and "0.050" in printed

@@ -7,6 +7,7 @@ from transformer_core.distributed.communicator import (
 )
 from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.distributed.group import Group, grid
+from transformer_core.distributed.local_steps import LocalSteps
 from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
 from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
 from transformer_core.distributed.sequence_parallel import (
@@ -36,6 +37,7 @@ __all__ = [
     "CommunicationError",
     "Communicator",
     "Group",
+    "LocalSteps",
     "MpiCommunicator",
     "OwnDraws",
     "ParallelReadout",

@@ -1824,6 +1824,85 @@ CATALOGUE = [
         {"abs(sharper[name].norm - report[name].norm) < 1e-4": "True"},
         "the imaginary part is lost on the way, and a right gradient is called wrong",
     ),
+    # Many machines: scale
+    Mutant(
+        "local-outer-step-backwards",
+        AROUND,
+        "distributed/local_steps.py",
+        {
+            "self.shared - flatten(self.parameters)": (
+                "flatten(self.parameters) - self.shared"
+            )
+        },
+        "the outer step goes back from where the ranks have come (pytorch/torchtitan#1507)",
+    ),
+    Mutant(
+        "local-deltas-summed",
+        AROUND,
+        "distributed/local_steps.py",
+        {"delta *= weight / float(weights.sum())": "delta *= weight"},
+        "the outer step takes the sum of the ways instead of their mean",
+        forms=({"delta *= weight / float(weights.sum())": "delta *= 1"},),
+    ),
+    Mutant(
+        "local-stragglers-count-as-much",
+        AROUND,
+        "distributed/local_steps.py",
+        {"delta *= weight / float(weights.sum())": "delta /= communicator.size"},
+        "a rank with few steps weighs as much as one with many",
+    ),
+    Mutant(
+        "local-not-nesterov",
+        AROUND,
+        "distributed/local_steps.py",
+        {"(delta + self.momentum * self.velocity)": "self.velocity"},
+        "the outer step is that of plain momentum, one round behind",
+    ),
+    Mutant(
+        "local-momentum-of-the-parameters",
+        AROUND,
+        "distributed/local_steps.py",
+        {"self.velocity += delta": "self.velocity += self.shared"},
+        "the outer momentum gathers weights, where their changes belong",
+    ),
+    Mutant(
+        "local-ranks-go-on-from-their-own",
+        AROUND,
+        "distributed/local_steps.py",
+        {"        self.resume()\n\n    def catch_up": "\n    def catch_up"},
+        "after a meeting each rank goes on from its own weights, not from the shared ones",
+    ),
+    Mutant(
+        "local-velocity-not-handed-over",
+        AROUND,
+        "distributed/local_steps.py",
+        {
+            "self.shared, self.velocity = communicator.broadcast(state, root)": (
+                "self.shared, _ = communicator.broadcast(state, root)"
+            )
+        },
+        "who comes back has the weights of the others, and another outer momentum",
+    ),
+    Mutant(
+        "cost-all-reduce-once",
+        AROUND,
+        "distributed/cost.py",
+        {
+            "reduce_scatter(ranks, nbytes) + all_gather(ranks, nbytes)": (
+                "all_gather(ranks, nbytes)"
+            )
+        },
+        "an all-reduce is counted as one of its two halves",
+    ),
+    Mutant(
+        "cost-bubble-of-the-work",
+        AROUND,
+        "distributed/cost.py",
+        {
+            "return (stages - 1) / (batches + stages - 1)": "return (stages - 1) / batches"
+        },
+        "the bubble in units of the work is taken for its share of the time",
+    ),
 ]
 
 MUTANTS = {mutant.name: mutant for mutant in CATALOGUE}

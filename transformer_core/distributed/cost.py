@@ -1,0 +1,251 @@
+r"""What a training step sends, holds and takes on many machines, from the sizes alone.
+
+A message of n bytes takes :math:`\alpha + n \beta` seconds (eq:alpha-beta). Bytes and messages
+are those that the counters of the communicators show; numbers have 4 bytes, and the optimiser is
+Adam.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.foundation.checks import check_positive_int
+
+ITEM = 4  # bytes of a number
+
+
+class Network(NamedTuple):
+    """Seconds a message, and seconds a byte."""
+
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """Messages and bytes of all ranks together, and how many of them send at the same time."""
+
+    senders: int
+    messages: float = 0
+    bytes: float = 0
+
+    def __add__(self, other: "Load") -> "Load":
+        return Load(
+            self.senders, self.messages + other.messages, self.bytes + other.bytes
+        )
+
+    def __mul__(self, times: float) -> "Load":
+        return Load(self.senders, times * self.messages, times * self.bytes)
+
+    def seconds(self, network: Network) -> float:
+        r""":math:`(\alpha \cdot \text{messages} + \beta \cdot \text{bytes})` a sender."""
+        total = network.alpha * self.messages + network.beta * self.bytes
+        return total / self.senders if self.senders else 0.0
+
+
+def all_gather(ranks: int, nbytes: float) -> Load:
+    """Every rank sends its piece to all others, or passes pieces on in a ring (eq:all-gather).
+
+    ``nbytes`` are those of the whole array, of which each rank has a piece before, and all after.
+    """
+    check_positive_int("ranks", ranks)
+    return Load(ranks, ranks * (ranks - 1), (ranks - 1) * nbytes)
+
+
+reduce_scatter = all_gather  # backwards: each sends what the other would send to it
+
+
+def all_reduce(ranks: int, nbytes: float) -> Load:
+    """A reduce-scatter and an all-gather (eq:all-reduce)."""
+    return reduce_scatter(ranks, nbytes) + all_gather(ranks, nbytes)
+
+
+def tree_all_reduce(ranks: int, nbytes: float) -> Load:
+    """In round k each rank swaps its sum with the one 2^k away: few messages, whole arrays."""
+    check_positive_int("ranks", ranks)
+    rounds = (ranks - 1).bit_length()
+    return Load(ranks, ranks * rounds, ranks * rounds * nbytes)
+
+
+class Sizes(NamedTuple):
+    """The sizes of a Transformer: n_theta, L, D, F, H, T."""
+
+    parameters: int
+    layers: int
+    width: int
+    hidden: int
+    heads: int
+    length: int
+
+    def kept(self, tokens: float, whole: float = 1, cut: float = 1) -> float:
+        """Bytes that a forward pass keeps of its layers (eq:cost-activations).
+
+        Tensor parallelism ``cut``s what stands between f and g among so many ranks, and leaves
+        four arrays ``whole`` on each: the norms, and the inputs of attention and feed-forward.
+        """
+        between = 4 * self.width + self.hidden + self.heads * self.length
+        outside = 4 * self.width + 2
+        of_layer = outside / whole + (between + self.hidden / ITEM) / cut
+        return ITEM * tokens * self.layers * of_layer
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one step costs a rank.
+
+    Attributes
+    ----------
+    load : Load
+        What is sent, by all ranks together.
+    memory : float
+        Bytes on one rank: parameters, gradients, moments, and what the forward pass keeps.
+    work : float
+        The share of the step's operations that a rank takes the time of.
+    """
+
+    load: Load
+    memory: float
+    work: float
+
+    def seconds(self, operations: float, rate: float, network: Network) -> float:
+        """Return computing and sending, one after the other (eq:alpha-beta).
+
+        Parameters
+        ----------
+        operations : float
+            Of the step, all ranks together.
+        rate : float
+            Operations a second of one rank.
+        network : Network
+        """
+        return self.work * operations / rate + self.load.seconds(network)
+
+
+def data_parallel(
+    sizes: Sizes, tokens: float, ranks: int, all_reduce: Callable = all_reduce
+) -> Cost:
+    """The batch is cut, everything else is there on every rank (eq:data-parallel).
+
+    ``all_reduce`` may be ``tree_all_reduce``. Two more numbers go round, of 8 bytes each: the
+    counted tokens and the loss.
+    """
+    return Cost(
+        all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 16 * ranks),
+        16 * sizes.parameters + sizes.kept(tokens / ranks),
+        1 / ranks,
+    )
+
+
+def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) -> Cost:
+    """ZeRO: each rank keeps a part of the moments, gradients, parameters (eq:zero-memory).
+
+    Stage 1 cuts the moments, stage 2 the gradients too, stage 3 the parameters as well. Layers
+    are sent one by one, and what is in no layer once. Stage 3 keeps the ``rest``, so many
+    parameters of no layer, from its forward to its backward pass. Three more numbers go round,
+    of 8 bytes each: the counted tokens, the loss and the norm.
+    """
+    if stage not in (1, 2, 3):
+        raise ValueError(f"stage: expected 1, 2 or 3, got {stage}")
+    whole, cut = {1: (8, 8), 2: (4, 12), 3: (0, 16)}[stage]
+    pieces, numbers = 2 * (sizes.layers + 1), 2 * sizes.parameters
+    if stage == 3:
+        pieces += sizes.layers
+        numbers += sizes.parameters - rest
+    load = all_gather(ranks, 0) * pieces
+    load += Load(ranks, 0, (ranks - 1) * ITEM * numbers)
+    return Cost(
+        load + all_gather(ranks, 8 * ranks) * 3,
+        (whole + cut / ranks) * sizes.parameters + sizes.kept(tokens / ranks),
+        1 / ranks,
+    )
+
+
+def tensor_parallel(
+    sizes: Sizes,
+    tokens: float,
+    ranks: int,
+    readout: float | None = None,
+    sequence: bool = False,
+) -> Cost:
+    """Each layer is cut, the tokens are the same on every rank (eq:megatron-bytes).
+
+    ``readout`` is the number of tokens that are read out, M; all of them, if it is not given.
+    With ``sequence`` the norms are cut along the positions (eq:sequence-parallel), in the same
+    bytes, but for the two ends of the encoder and the gradients of what is still whole.
+    """
+    M = tokens if readout is None else readout
+    rows = ITEM * tokens * sizes.width
+    load = all_reduce(ranks, rows) * (4 * sizes.layers + 1)
+    load += all_reduce(ranks, ITEM * M * sizes.width)
+    load += all_reduce(ranks, ITEM * M) + all_reduce(ranks, ITEM * 2 * M)
+    if sequence:
+        whole = sizes.layers * 5 * sizes.width + 2 * sizes.width
+        load += all_gather(ranks, rows) * 2 + all_reduce(ranks, ITEM * whole)
+    return Cost(
+        load,
+        16 * sizes.parameters / ranks
+        + sizes.kept(tokens, whole=ranks if sequence else 1, cut=ranks),
+        1 / ranks,
+    )
+
+
+def bubble(stages: int, batches: int) -> float:
+    """Return the share of the time that a stage of a pipeline waits (eq:bubble).
+
+    (p - 1) / (m + p - 1) for p stages and m micro-batches.
+    """
+    check_positive_int("stages", stages)
+    check_positive_int("batches", batches)
+    return (stages - 1) / (batches + stages - 1)
+
+
+def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
+    """The layers are cut into stages, the batch into micro-batches that go through them.
+
+    A boundary between two stages is crossed twice by each micro-batch. One forward, one backward:
+    a stage keeps at most as many micro-batches as there are stages.
+    """
+    between = stages - 1
+    kept = sizes.kept(tokens) / stages * min(stages, batches) / batches
+    return Cost(
+        Load(between, 2 * between * batches, 2 * between * ITEM * tokens * sizes.width),
+        16 * sizes.parameters / stages + kept,
+        1 / stages / (1 - bubble(stages, batches)),
+    )
+
+
+def local_steps(sizes: Sizes, tokens: float, ranks: int, every: int) -> Cost:
+    """An outer step in ``every`` many: an all-reduce, and the weights (eq:local-bytes).
+
+    The shared weights and their velocity take 8 bytes a parameter.
+    """
+    check_positive_int("every", every)
+    meeting = all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 8 * ranks)
+    return Cost(
+        meeting * (1 / every),
+        24 * sizes.parameters + sizes.kept(tokens / ranks),
+        1 / ranks,
+    )
+
+
+def fit(loads: Sequence[Load], seconds: Sequence[float]) -> Network:
+    """Fit alpha and beta to measured times, by the least squares of the relative errors.
+
+    Raises
+    ------
+    ValueError
+        If there are less than two, or not as many loads as times.
+    """
+    if len(loads) != len(seconds) or len(loads) < 2:
+        raise ValueError(
+            f"seconds: expected one a load, two at least, "
+            f"got {len(loads)} loads and {len(seconds)} times"
+        )
+    rows = [
+        [load.messages / load.senders / s, load.bytes / load.senders / s]
+        for load, s in zip(loads, seconds, strict=True)
+    ]
+    (alpha, beta), *_ = np.linalg.lstsq(np.array(rows), np.ones(len(rows)), rcond=None)
+    return Network(float(alpha), float(beta))

@@ -1,0 +1,96 @@
+"""Local steps with an outer optimiser (DiLoCo): ranks that speak once in many steps."""
+
+import numpy as np
+
+from transformer_core.distributed.communicator import Communicator
+from transformer_core.distributed.flat import flatten, unflatten
+from transformer_core.foundation.checks import check_positive
+
+
+class LocalSteps:
+    r"""Between two meetings each rank trains alone; at a meeting all take one outer step.
+
+    A round begins at weights :math:`\theta` that all ranks share. In it rank i takes steps of an
+    inner optimiser of its own, by which it gets to :math:`\theta_i` (eq:diloco-inner). The mean
+    of the ways back serves as a gradient: the outer optimiser, gradient descent with Nesterov's
+    momentum, steps against it (eq:diloco-outer).
+
+    .. math::
+        \Delta = \sum_i \frac{w_i}{\sum_j w_j} (\theta - \theta_i), \qquad
+        b \leftarrow \mu b + \Delta, \qquad
+        \theta \leftarrow \theta - \eta \, (\Delta + \mu b)
+
+    Parameters
+    ----------
+    parameters : dict of str to ndarray
+        Of one dtype, with the same values on every rank. The inner optimiser updates them in
+        place, and so does each meeting.
+    learning_rate : float
+        eta, of the outer steps. 1 without momentum: the mean of the ranks' weights.
+    momentum : float
+        mu, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a setting is out of range, or the parameters differ in dtype.
+
+    Source: Douillard et al. 2023, algorithm 1.
+    """
+
+    def __init__(
+        self,
+        parameters: dict[str, np.ndarray],
+        learning_rate: float = 0.7,
+        momentum: float = 0.9,
+    ):
+        check_positive("learning_rate", learning_rate)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
+        self.parameters = parameters
+        self.learning_rate, self.momentum = learning_rate, momentum
+        self.shared = flatten(parameters)
+        self.velocity = np.zeros_like(self.shared)
+
+    def meet(self, communicator: Communicator, weight: float = 1.0) -> None:
+        """Take one outer step, together (eq:diloco-outer).
+
+        With S bytes of parameters, N ranks send 2 (N - 1) S bytes together, and 8 N (N - 1) for
+        the weights (eq:local-bytes).
+
+        Parameters
+        ----------
+        communicator : Communicator
+            Of the ranks that are there: it may be another one at every meeting.
+        weight : float
+            w_i: the tokens that this rank has trained on since the last meeting, or its steps.
+
+        Raises
+        ------
+        ValueError
+            If a weight is negative or not finite, or all are 0.
+        """
+        weights = communicator.all_gather(np.array([weight], np.float64))
+        if not 0 < weights.sum() < np.inf or (weights < 0).any():
+            raise ValueError(
+                f"weight: expected finite numbers of at least 0, not all 0, got {weights}"
+            )
+        delta = self.shared - flatten(self.parameters)
+        delta *= weight / float(weights.sum())
+        delta = communicator.all_reduce(delta)
+        self.velocity *= self.momentum
+        self.velocity += delta
+        self.shared -= self.learning_rate * (delta + self.momentum * self.velocity)
+        self.resume()
+
+    def catch_up(self, communicator: Communicator, root: int = 0) -> None:
+        """Take over the shared weights and the velocity of one rank, as one who comes back."""
+        state = np.stack([self.shared, self.velocity])
+        self.shared, self.velocity = communicator.broadcast(state, root)
+        self.resume()
+
+    def resume(self):
+        """Put the shared weights in the place of this rank's own."""
+        shared = unflatten(self.shared, self.parameters)
+        for name, parameter in self.parameters.items():
+            parameter[...] = shared[name]
