@@ -82,7 +82,7 @@ def holds_numbers(array):
 
 def is_number(value):
     """Tell a single number, or a symbol for one, from all else."""
-    return np.ndim(value) == 0 and hasattr(value, "__truediv__")
+    return hasattr(value, "__truediv__") and np.ndim(value) == 0
 
 
 def is_real(value):
@@ -92,10 +92,10 @@ def is_real(value):
 def check_dtype(name: str, dtype: DTypeLike) -> None:
     """Raise ``ValueError`` unless ``dtype`` is one of floating-point numbers, or of objects."""
     try:
-        kind = np.dtype(dtype).kind
+        floats = np.dtype(dtype).kind in "fcO"
     except TypeError:
-        kind = "none"
-    if kind not in "fcO":
+        floats = False
+    if not floats:
         raise ValueError(f"{name}: expected one of floating-point numbers, got {dtype}")
 
 

@@ -82,9 +82,9 @@ class Optimizer:
         ------
         ValueError
             If a parameter has no gradient, a gradient no parameter, a shape differs, a gradient
-            is not of real and finite numbers, the sum of their squares overflows in the dtype of a parameter, the
-            learning rate is not positive and finite, or a parameter cannot be updated: it is
-            read-only, or no longer the layer's. Nothing is updated then.
+            is not of real and finite numbers, the sum of their squares overflows in the dtype of
+            a parameter, the learning rate is not positive and finite, or a parameter cannot be
+            updated: it is read-only, or no longer the layer's. Nothing is updated then.
         """
         check_positive("learning_rate", self.learning_rate)
         self.check_alive()

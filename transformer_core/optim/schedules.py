@@ -37,8 +37,8 @@ def warmup_stable_decay(
         ``warmup`` or ``decay`` is not a whole number of at least 0.
     """
     check_positive_int("steps", steps)
-    check_positive_int("step", step)
-    if step > steps:
+    check_whole("step", step)
+    if not 1 <= step <= steps:
         raise ValueError(f"step: expected one of 1 to {steps}, got {step}")
     check_positive("peak", peak)
     check_whole("warmup", warmup)
