@@ -1,6 +1,12 @@
 """What every public function asks of its arguments, and the words it asks in."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
+from numpy.typing import DTypeLike
+
+LARGEST_SIZE = 2**31 - 1  # what is larger was meant for something else
 
 
 def check_array(name: str, array: np.ndarray) -> None:
@@ -38,7 +44,7 @@ def check_floats(name: str, array: np.ndarray, *shape: object) -> None:
     """Raise ``ValueError`` unless ``array`` has the shape and holds real or complex floats.
 
     Whole numbers would wrap round or be cut off in what is computed of them. Arrays of objects
-    pass: exact numbers, say.
+    pass if these are exact numbers, or symbols.
 
     Parameters
     ----------
@@ -46,8 +52,59 @@ def check_floats(name: str, array: np.ndarray, *shape: object) -> None:
         As for :func:`check_shape`.
     """
     check_shape(name, array, *shape)
-    if array.dtype.kind not in "fcO":
+    if array.dtype.kind not in "fcO" or not holds_numbers(array):
         raise ValueError(f"{name}: expected floating-point numbers, got {array.dtype}")
+
+
+def check_reals(name: str, array: np.ndarray, *shape: object) -> None:
+    """Raise ``ValueError`` unless ``array`` has the shape and holds real numbers of any kind.
+
+    Parameters
+    ----------
+    name, array, *shape
+        As for :func:`check_shape`.
+    """
+    check_shape(name, array, *shape)
+    if array.dtype.kind not in "biufO" or not holds_numbers(array):
+        raise ValueError(f"{name}: expected real numbers, got {array.dtype}")
+
+
+def holds_numbers(array):
+    """Tell whether the objects in an array, if it holds any, are numbers or symbols.
+
+    Binary floats are not: NumPy takes no exponentials of them as objects.
+    """
+    return array.dtype.kind != "O" or all(
+        is_number(entry) and not isinstance(entry, (float, complex))
+        for entry in array.flat
+    )
+
+
+def is_number(value):
+    """Tell a single number, or a symbol for one, from all else."""
+    return hasattr(value, "__truediv__") and np.ndim(value) == 0
+
+
+def is_real(value):
+    return is_number(value) and np.isrealobj(value)
+
+
+def check_dtype(name: str, dtype: DTypeLike) -> None:
+    """Raise ``ValueError`` unless ``dtype`` is one of floating-point numbers, or of objects."""
+    try:
+        floats = np.dtype(dtype).kind in "fcO"
+    except TypeError:
+        floats = False
+    if not floats:
+        raise ValueError(f"{name}: expected one of floating-point numbers, got {dtype}")
+
+
+def check_names(name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` unless ``arrays`` is a dict."""
+    if not isinstance(arrays, dict):
+        raise ValueError(
+            f"{name}: expected a dict of arrays, got {type(arrays).__name__}"
+        )
 
 
 def fits(actual, sizes):
@@ -58,24 +115,50 @@ def fits(actual, sizes):
     )
 
 
-def check_positive_int(name: str, value: int) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number of at least 1."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+def check_whole(name: str, value: int, least: int = 0) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number from ``least`` to 2^31 - 1."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
         raise ValueError(
-            f"{name}: expected a whole number of at least 1, got {value!r}"
+            f"{name}: expected a whole number of at least {least}, got {value!r}"
         )
+    if value > LARGEST_SIZE:
+        raise ValueError(f"{name}: expected at most {LARGEST_SIZE}, got {value:.3g}")
+
+
+def check_positive_int(name: str, value: int) -> None:
+    """Raise ``ValueError`` unless ``value`` is a whole number from 1 to 2^31 - 1."""
+    check_whole(name, value, least=1)
 
 
 def check_rate(name: str, rate: float) -> None:
     """Raise ``ValueError`` unless ``rate`` is a probability below 1."""
-    if not 0 <= rate < 1:
+    if not is_real(rate) or not 0 <= rate < 1:
         raise ValueError(f"{name}: expected a number in [0, 1), got {rate}")
 
 
 def check_positive(name: str, value: float) -> None:
     """Raise ``ValueError`` unless a setting is positive and finite."""
-    if not 0 < value < float("inf"):
+    if not is_real(value) or not 0 < value < float("inf"):
         raise ValueError(f"{name}: expected a positive number, got {value}")
+
+
+def check_not_negative(name: str, value: float) -> None:
+    """Raise ``ValueError`` unless a setting is at least 0 and finite."""
+    if not is_real(value) or not 0 <= value < float("inf"):
+        raise ValueError(f"{name}: expected a number of at least 0, got {value}")
+
+
+def check_scalar(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless ``value`` is one number, or one symbol."""
+    if not is_number(value):
+        raise ValueError(f"{name}: expected one number, got {value!r}")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
 
 
 def check_ids(name: str, ids: np.ndarray, vocabulary: int) -> None:

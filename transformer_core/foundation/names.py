@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.checks import check_names, check_shape
 
 
 def join(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -27,6 +27,7 @@ def check_fit(
     what: str, arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]
 ) -> None:
     """Raise ``ValueError`` unless arrays have the names and the shapes of the expected ones."""
+    check_names(what, arrays)
     missing, unknown = expected.keys() - arrays.keys(), arrays.keys() - expected.keys()
     if missing or unknown:
         raise ValueError(

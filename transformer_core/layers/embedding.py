@@ -3,7 +3,11 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import (
+    check_dtype,
+    check_not_negative,
+    check_positive_int,
+)
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
 from transformer_core.ops.embedding import (
@@ -39,6 +43,8 @@ class Embedding(Layer):
     ):
         check_positive_int("vocabulary", vocabulary)
         check_positive_int("width", width)
+        check_not_negative("std", std)
+        check_dtype("dtype", dtype)
         self.table = rng.normal(0, std, (vocabulary, width)).astype(dtype)
 
     def forward(self, ids: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:
@@ -67,6 +73,7 @@ class TiedReadout(Layer):
 
     def __init__(self, vocabulary: int, dtype: DTypeLike = np.float32):
         check_positive_int("vocabulary", vocabulary)
+        check_dtype("dtype", dtype)
         self.bias = np.zeros(vocabulary, dtype)
 
     def forward(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from transformer_core.foundation.checks import check_choice
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
@@ -52,10 +53,7 @@ class FeedForward(Layer):
         dtype: DTypeLike = np.float32,
         activation: str = "relu",
     ):
-        if activation not in ACTIVATIONS:
-            raise ValueError(
-                f"activation: expected one of {', '.join(ACTIVATIONS)}, got {activation!r}"
-            )
+        check_choice("activation", activation, ACTIVATIONS)
         self.activate, self.activate_backward = ACTIVATIONS[activation]
         self.hidden = Linear(width, hidden_width, rng, dtype)
         self.output = Linear(hidden_width, width, rng, dtype)

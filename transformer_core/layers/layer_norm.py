@@ -3,7 +3,11 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import (
+    check_dtype,
+    check_positive,
+    check_positive_int,
+)
 from transformer_core.layers.layer import Layer
 from transformer_core.ops.layer_norm import (
     LayerNormCache,
@@ -28,6 +32,8 @@ class LayerNorm(Layer):
 
     def __init__(self, width: int, dtype: DTypeLike = np.float32, eps: float = 1e-5):
         check_positive_int("width", width)
+        check_dtype("dtype", dtype)
+        check_positive("eps", eps)
         self.gamma = np.ones(width, dtype)
         self.beta = np.zeros(width, dtype)
         self.eps = eps

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import check_dtype, check_positive_int
 from transformer_core.layers.layer import Layer
 from transformer_core.ops.linear import LinearCache, linear, linear_backward
 
@@ -34,6 +34,7 @@ class Linear(Layer):
     ):
         check_positive_int("width_in", width_in)
         check_positive_int("width_out", width_out)
+        check_dtype("dtype", dtype)
         bound = width_in**-0.5
         weight = rng.uniform(-bound, bound, (width_in, width_out))
         self.weight = weight.astype(dtype)

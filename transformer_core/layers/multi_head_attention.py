@@ -150,11 +150,14 @@ class MultiHeadSelfAttention(MultiHeadAttention):
         Raises
         ------
         ValueError
-            If there is more than one new position: each would see those after it.
+            If there is more than one new position: each would see those after it; or the past
+            is of other heads.
         """
         check_shape("x", x, "B", 1, "D")
         projected, _ = self.query_key_value.forward(x)
         query, *new = np.split(projected, self.edges, axis=-1)
+        for name, old, part in zip(past._fields, past, new, strict=True):
+            check_past(f"past {name}", old, split_heads(part, self.heads))
         past = KeyValue(
             *(
                 np.concatenate([old, split_heads(part, self.heads)], axis=2)
@@ -243,3 +246,13 @@ class MultiHeadCrossAttention(MultiHeadAttention):
         """
         query, _ = self.query.forward(x)
         return self.attend_step(query, source, keep), source
+
+
+def check_past(name, old, new):
+    """Raise ``ValueError`` unless keys or values are like new ones but for the length."""
+    expected = new.shape[:2], new.dtype.kind, new.shape[3]
+    if old.ndim != 4 or (old.shape[:2], old.dtype.kind, old.shape[3]) != expected:
+        raise ValueError(
+            f"{name}: expected (B, H, T, K) to go with {new.dtype} of {new.shape}, got "
+            f"{old.dtype} of {old.shape}"
+        )

@@ -3,7 +3,13 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_dtype,
+    check_floats,
+    check_not_negative,
+    check_positive_int,
+    check_whole,
+)
 from transformer_core.layers.layer import Layer
 from transformer_core.ops.embedding import (
     EmbeddingCache,
@@ -38,12 +44,14 @@ class LearnedPositions(Layer):
     ):
         check_positive_int("length", length)
         check_positive_int("width", width)
+        check_not_negative("std", std)
+        check_dtype("dtype", dtype)
         self.table = rng.normal(0, std, (length, width)).astype(dtype)
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:
         """Map x (B, T, D) to y (B, T, D); T must not exceed the table's length."""
         length, width = self.table.shape
-        check_shape("x", x, "B", "T", width)
+        check_floats("x", x, "B", "T", width)
         if x.shape[1] > length:
             raise ValueError(
                 f"x: expected at most {length} positions, got {x.shape[1]}"
@@ -55,7 +63,7 @@ class LearnedPositions(Layer):
         self, dy: np.ndarray, cache: EmbeddingCache
     ) -> tuple[np.ndarray, dict]:
         """Pass dy on, and sum it over the batch (eq:learned-positions-backward)."""
-        check_shape("dy", dy, "B", "T", self.table.shape[1])
+        check_floats("dy", dy, "B", "T", self.table.shape[1])
         return dy, {"table": embedding_backward(dy.sum(axis=0), cache)}
 
 
@@ -79,7 +87,8 @@ class SinusoidalPositions(Layer):
     def forward(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, None]:
         """Map x (B, T, D), whose first position has the number ``first``, to y (B, T, D)."""
         length, width = self.table.shape
-        check_shape("x", x, "B", "T", width)
+        check_floats("x", x, "B", "T", width)
+        check_whole("first", first)
         if first + x.shape[1] > length:
             raise ValueError(
                 f"x: expected at most {length} positions, got {first + x.shape[1]}"
@@ -88,5 +97,5 @@ class SinusoidalPositions(Layer):
 
     def backward(self, dy: np.ndarray, cache: None) -> tuple[np.ndarray, dict]:
         """Pass dy on."""
-        check_shape("dy", dy, "B", "T", self.table.shape[1])
+        check_floats("dy", dy, "B", "T", self.table.shape[1])
         return dy, {}

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_choice, check_dtype
 from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS, FeedForward
 from transformer_core.layers.layer import Layer
@@ -61,6 +62,7 @@ class LayerSpec:
     dtype: str = "float32"
 
     def __post_init__(self):
+        check_dtype("dtype", self.dtype)
         norm = NormSpec(**self.norm) if isinstance(self.norm, dict) else self.norm
         for name, value in (
             ("attention", AttentionSpec.of(self.attention)),
@@ -75,17 +77,12 @@ class LayerSpec:
 
     def make_norm(self) -> Layer:
         """Build a normalisation of the width D."""
-        make = look_up("norm", self.norm.kind, NORMS)
+        check_choice("norm", self.norm.kind, NORMS)
+        make = NORMS[self.norm.kind]
         return make(self.width, self.dtype, self.norm.eps)
 
     def make_feed_forward(self, rng: np.random.Generator) -> Layer:
         """Build a feed-forward layer."""
-        make = look_up("feed_forward", self.feed_forward, FEED_FORWARDS)
+        check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
+        make = FEED_FORWARDS[self.feed_forward]
         return make(self.width, self.hidden_width, rng, self.dtype)
-
-
-def look_up(name, kind, parts):
-    """Return a part by its name, or raise ``ValueError``."""
-    if kind not in parts:
-        raise ValueError(f"{name}: expected one of {', '.join(parts)}, got {kind!r}")
-    return parts[kind]

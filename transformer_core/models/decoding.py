@@ -4,7 +4,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_positive_int
+from transformer_core.foundation.checks import (
+    check_ids,
+    check_positive_int,
+    check_shape,
+    is_real,
+)
 from transformer_core.ops.softmax import log_softmax
 
 
@@ -132,7 +137,7 @@ def beam_search(
     constants.
     """
     check_positive_int("beam", beam)
-    if not 0 <= length_penalty <= 10:
+    if not is_real(length_penalty) or not 0 <= length_penalty <= 10:
         raise ValueError(
             f"length_penalty: expected a number from 0 to 10, got {length_penalty}"
         )
@@ -169,6 +174,7 @@ def beam_search(
 def limit(model, special, longest):
     """Check what a search is given, and return how many tokens it writes at most."""
     for name, i in zip(("start", "end", "padding"), special, strict=True):
+        check_shape(name, np.array(i))
         check_ids(name, np.array(i), model.vocabulary)
     longest = model.longest if longest is None else longest
     check_positive_int("longest", longest)

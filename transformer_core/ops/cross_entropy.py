@@ -8,6 +8,8 @@ from transformer_core.foundation.checks import (
     check_floats,
     check_ids,
     check_rate,
+    check_reals,
+    check_scalar,
     check_shape,
 )
 from transformer_core.ops.softmax import shift, total_of
@@ -107,8 +109,14 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> np.ndarray
     -------
     dlogits : ndarray (..., V)
 
+    Raises
+    ------
+    ValueError
+        If ``dloss`` is not one number.
+
     Source: text 004, section 4.2.
     """
+    check_scalar("dloss", dloss)
     p, targets, share, smoothing = cache
     scale = dloss * share
     dlogits = p * scale[..., np.newaxis]
@@ -122,9 +130,7 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> np.ndarray
 
 def check_weights(weights, shape):
     """Raise ``ValueError`` unless every position's weight is at least 0, and one is positive."""
-    check_shape("weights", weights, *shape)
-    if weights.dtype.kind not in "biuf":
-        raise ValueError(f"weights: expected real numbers, got {weights.dtype}")
+    check_reals("weights", weights, *shape)
     wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
     if wrong.size:
         raise ValueError(

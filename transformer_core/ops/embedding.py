@@ -93,12 +93,13 @@ def tied_readout(
     Raises
     ------
     ValueError
-        If the shapes do not fit together or an array is empty.
+        If the shapes do not fit together, or an array is empty or not of floating-point numbers.
 
     Source: text 003, section 1.3 (readout); Press & Wolf 2017.
     """
     check_floats("table", table, "V", "D")
     check_floats("h", h, ..., table.shape[1])
+    check_floats("bias", bias, len(table))
     return linear(h, table.T, bias)
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats
+from transformer_core.foundation.checks import check_floats, check_positive
 
 
 class LayerNormCache(NamedTuple):
@@ -48,8 +48,7 @@ def layer_norm(
     check_floats("x", x, ..., "D")
     check_floats("gamma", gamma, x.shape[-1])
     check_floats("beta", beta, x.shape[-1])
-    if not eps > 0:
-        raise ValueError(f"eps: expected a positive number, got {eps}")
+    check_positive("eps", eps)
     centered = x - mean(x)
     centered -= mean(centered)  # what rounding has left of the mean
     variance = mean(centered, centered)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats
+from transformer_core.foundation.checks import check_floats, check_scalar
 
 
 class MeanSquaredErrorCache(NamedTuple):
@@ -59,7 +59,13 @@ def mean_squared_error_backward(
     -------
     dprediction : ndarray (...)
 
+    Raises
+    ------
+    ValueError
+        If ``dloss`` is not one number.
+
     Source: text 000, section Loss.
     """
+    check_scalar("dloss", dloss)
     (error,) = cache
     return error * (2 * dloss / error.size)

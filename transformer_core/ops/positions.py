@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import check_dtype, check_positive_int
 
 
 def sinusoidal_positions(
@@ -32,12 +32,14 @@ def sinusoidal_positions(
     Raises
     ------
     ValueError
-        If ``length`` or ``width`` is not a positive whole number, or ``width`` is odd.
+        If ``length`` or ``width`` is not a positive whole number, ``width`` is odd, or ``dtype``
+        is not one of floating-point numbers.
 
     Source: Vaswani et al. 2017; text 000, section 2; text 003, section 1.7.
     """
     check_positive_int("length", length)
     check_positive_int("width", width)
+    check_dtype("dtype", dtype)
     if width % 2:
         raise ValueError(f"width: expected an even number, got {width}")
     frequencies = 10000.0 ** (-np.arange(0, width, 2) / width)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive
+from transformer_core.foundation.checks import check_positive, check_rate
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
 
@@ -44,8 +44,7 @@ class Adam(Optimizer):
     ):
         super().__init__(parameters, learning_rate, "first_moment", "second_moment")
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
-            if not 0 <= beta < 1:
-                raise ValueError(f"{name}: expected a number in [0, 1), got {beta}")
+            check_rate(name, beta)
         check_positive("eps", eps)
         for name, array in self.parameters.items():
             if array.dtype.type(eps) == 0:  # a gradient of 0 would be divided by it

@@ -1,5 +1,6 @@
 """AdamW: Adam with weight decay beside the gradient."""
 
+from transformer_core.foundation.checks import check_not_negative
 from transformer_core.optim.adam import Adam
 from transformer_core.optim.optimizer import Parameters
 
@@ -39,10 +40,7 @@ class AdamW(Adam):
         undecayed: tuple[str, ...] = ("bias", "gamma", "beta"),
     ):
         super().__init__(parameters, learning_rate, beta1, beta2, eps)
-        if not 0 <= weight_decay < float("inf"):
-            raise ValueError(
-                f"weight_decay: expected a number of at least 0, got {weight_decay}"
-            )
+        check_not_negative("weight_decay", weight_decay)
         self.weight_decay, self.undecayed = weight_decay, undecayed
 
     def update(self, name, parameter, grad, m, v):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_positive
+from transformer_core.foundation.checks import check_names, check_positive, check_reals
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import summary
 
@@ -37,7 +37,8 @@ def clip_by_global_norm(
     Raises
     ------
     ValueError
-        If ``max_norm`` is not positive and finite, or the norm is not finite.
+        If ``max_norm`` is not positive and finite, a gradient is not of real numbers, or the
+        norm is not finite.
 
     Source: Pascanu et al. 2013; text 004, section 7.3.
     """
@@ -62,11 +63,12 @@ def global_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
     Raises
     ------
     ValueError
-        If the norm is not finite, naming the gradients that are not; all, if only their
-        squares overflow.
+        If a gradient is not of real numbers, or the norm is not finite, naming the gradients
+        that are not; all, if only their squares overflow.
     """
+    check_names("grads", grads)
     for name, grad in grads.items():
-        check_array(f"gradient of {name}", grad)
+        check_reals(f"gradient of {name}", grad, ...)
     _, parts = chunks(grads)
     norm = math.sqrt(sum(map(sum_of_squares, parts)))
     if not math.isfinite(norm):

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats, check_positive_int
+from transformer_core.foundation.checks import (
+    check_floats,
+    check_not_negative,
+    check_positive_int,
+    check_rate,
+)
 from transformer_core.optim.clipping import clip_by_global_norm
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
@@ -110,13 +115,9 @@ class Muon(Optimizer):
         super().__init__(parameters, learning_rate, "momentum")
         for name, array in self.parameters.items():
             check_floats(name, array, "D_in", "D_out")
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
+        check_rate("momentum", momentum)
         check_positive_int("iterations", iterations)
-        if not 0 <= weight_decay < float("inf"):
-            raise ValueError(
-                f"weight_decay: expected a number of at least 0, got {weight_decay}"
-            )
+        check_not_negative("weight_decay", weight_decay)
         self.momentum, self.nesterov = momentum, nesterov
         self.iterations, self.weight_decay = iterations, weight_decay
 

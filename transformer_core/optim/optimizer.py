@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_positive
+from transformer_core.foundation.checks import check_array, check_names, check_positive
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit, join, summary
 from transformer_core.optim.clipping import clipping_factor, global_norm
@@ -42,6 +42,7 @@ class Optimizer:
     def __init__(self, parameters: Parameters, learning_rate: float, *averages: str):
         check_positive("learning_rate", learning_rate)
         self.current = parameters if callable(parameters) else lambda: parameters
+        check_names("parameters", self.current())
         self.parameters = dict(self.current())
         for name, array in self.parameters.items():
             check_array(name, array)
@@ -81,9 +82,9 @@ class Optimizer:
         ------
         ValueError
             If a parameter has no gradient, a gradient no parameter, a shape differs, a gradient
-            is not finite, the sum of their squares overflows in the dtype of a parameter, the
-            learning rate is not positive and finite, or a parameter cannot be updated: it is
-            read-only, or no longer the layer's. Nothing is updated then.
+            is not of real and finite numbers, the sum of their squares overflows in the dtype of
+            a parameter, the learning rate is not positive and finite, or a parameter cannot be
+            updated: it is read-only, or no longer the layer's. Nothing is updated then.
         """
         check_positive("learning_rate", self.learning_rate)
         self.check_alive()

@@ -1,6 +1,10 @@
 """How the learning rate changes from step to step."""
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import (
+    check_positive,
+    check_positive_int,
+    check_whole,
+)
 
 
 def warmup_stable_decay(
@@ -29,15 +33,16 @@ def warmup_stable_decay(
     Raises
     ------
     ValueError
-        If ``step`` is not one of 1 to ``steps``, or ``warmup`` or ``decay`` is negative.
+        If ``step`` is not one of 1 to ``steps``, ``peak`` is not positive and finite, or
+        ``warmup`` or ``decay`` is not a whole number of at least 0.
     """
     check_positive_int("steps", steps)
+    check_whole("step", step)
     if not 1 <= step <= steps:
         raise ValueError(f"step: expected one of 1 to {steps}, got {step}")
-    if warmup < 0 or decay < 0:
-        raise ValueError(
-            f"warmup, decay: expected no negative number, got {warmup}, {decay}"
-        )
+    check_positive("peak", peak)
+    check_whole("warmup", warmup)
+    check_whole("decay", decay)
     rise = step / warmup if warmup else 1
     fall = (steps + 1 - step) / decay if decay else 1
     return peak * min(1, rise, fall)

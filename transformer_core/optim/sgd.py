@@ -1,5 +1,6 @@
 """Stochastic gradient descent, with or without momentum."""
 
+from transformer_core.foundation.checks import check_rate
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
 
@@ -29,8 +30,7 @@ class SGD(Optimizer):
     def __init__(
         self, parameters: Parameters, learning_rate: float, momentum: float = 0.0
     ):
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
+        check_rate("momentum", momentum)
         self.momentum = momentum
         super().__init__(parameters, learning_rate, *["velocity"] * bool(momentum))
 
