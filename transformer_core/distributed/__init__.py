@@ -14,6 +14,8 @@ from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
     sequence_pair,
 )
+from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
+from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.distributed.tensor_parallel import (
     Collective,
     ColumnParallel,
@@ -44,6 +46,8 @@ __all__ = [
     "ParallelSelfAttention",
     "RowParallel",
     "SequenceParallelEncoder",
+    "ShardedOptimizer",
+    "ShardedParameters",
     "TensorParallelBert",
     "ThreadCommunicator",
     "Traffic",
