@@ -26,7 +26,7 @@ from transformer_core.distributed import Communicator, flatten, on_threads, unfl
 from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.optim import SGD
-from transformer_core.training import DataParallel
+from transformer_core.training import DataParallel, Run
 
 ZERO_1, ZERO_2 = (partial(ShardedOptimizer, stage=stage) for stage in (1, 2))
 STAGES = [
@@ -152,6 +152,32 @@ def test_what_some_ranks_saved_others_can_load(shard, before, after):
         never_stopped = trained(before, shard)[0]
         assert_same_bits(own, never_stopped[1])
         assert_same_bits(state.state(), never_stopped[2].state())
+
+
+@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+def test_a_checkpoint_on_disk_is_that_of_one_process(tmp_path, shard):
+    run = Run(tmp_path)
+
+    def save(communicator):
+        sharded = shard(bert(), ADAMW, communicator)
+        train(communicator, sharded, steps=2)
+        gathered = sharded.gather()
+        if communicator.rank == 0:
+            run.save_checkpoint(*gathered)
+
+    def go_on(communicator):
+        sharded = shard(bert(), ADAMW, communicator)
+        gathered = sharded.gather()
+        run.load_checkpoint(*gathered)
+        sharded.scatter(*gathered)
+        train(communicator, sharded, first=2)
+        return sharded.gather()[0]
+
+    on_threads(3, save)
+    model = bert()
+    run.load_checkpoint(model.parameters(), alone(model, steps=0)[2])
+    assert_close(model.parameters(), alone(bert(), steps=2)[1])
+    assert_close(on_threads(2, go_on)[0], alone(bert())[1])
 
 
 @pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])

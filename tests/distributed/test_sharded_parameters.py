@@ -6,6 +6,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+import sharded_ranks
+from ranks import mpiexec, on_mpi
 from sharding import (
     ADAMW,
     EVERYTHING,
@@ -242,3 +244,14 @@ def test_the_most_memory_of_a_step_is_that_of_the_formula(size, prepare, expecte
     finally:
         tracemalloc.stop()
     assert expected(size) <= peak < expected(size) + 1
+
+
+@on_mpi
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4])
+def test_ranks_of_mpi_give_the_bits_of_ranks_as_threads(tmp_path, size):
+    result = mpiexec(size, sharded_ranks.__file__, tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    for rank, expected in enumerate(on_threads(size, sharded_ranks.work)):
+        with np.load(tmp_path / f"{rank}.npz") as found:
+            assert_same_bits(dict(found), expected)
