@@ -26,6 +26,7 @@ from transformer_core.distributed import Communicator, flatten, on_threads, unfl
 from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.optim import SGD
+from transformer_core.training import DataParallel
 
 ZERO_1, ZERO_2 = (partial(ShardedOptimizer, stage=stage) for stage in (1, 2))
 STAGES = [
@@ -71,6 +72,27 @@ def test_without_clipping_the_bits_are_those_of_plain_data_parallel(size, shard)
     ):
         assert_same_bits(parameters, plain[0])
         assert_same_bits(optimizer.state(), plain[1])
+
+
+@every_size
+def test_the_gradient_is_that_of_data_parallel(size):
+    model = bert()
+    arrays = batch(model, 0)
+
+    def work(communicator):
+        step = DataParallel(
+            model.loss_and_gradients,
+            lambda ids, targets, masked, *_: masked.sum(),
+            communicator=communicator,
+        )
+        loss, grads = step(*arrays)
+        sharded = ZERO_1(bert(), ADAMW, communicator)
+        shard, weight = part(arrays, communicator)
+        own_loss, pieces = sharded.loss_and_gradients(*shard, weight=weight)
+        assert abs(own_loss - loss) < 1e-13
+        assert_close(pieces, sharded.cut(grads), 1e-13)
+
+    on_threads(size, work)
 
 
 @every_stage
@@ -136,7 +158,9 @@ def test_what_some_ranks_saved_others_can_load(shard, before, after):
 def test_what_is_gathered_is_a_copy(shard):
     sharded = shard(bert(), ADAMW, Communicator())
     parameters, optimizer = sharded.gather()
-    before = {name: array.copy() for name, array in (parameters | optimizer.state()).items()}
+    before = {
+        name: array.copy() for name, array in (parameters | optimizer.state()).items()
+    }
     train(Communicator(), sharded, steps=1)
     assert_same_bits(parameters | optimizer.state(), before)
 

@@ -1902,6 +1902,80 @@ CATALOGUE = [
             "return (stages - 1) / (batches + stages - 1)": "return (stages - 1) / batches"
         },
         "the bubble in units of the work is taken for its share of the time",
+    # Many machines: zero
+    Mutant(
+        "sharded-mean-of-means",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {
+            "self.share = weight / sum(weights)": (
+                "self.share = 1 / self.communicator.size"
+            )
+        },
+        "every rank counts as much, however many tokens it has (pytorch/torchtitan#1842)",
+    ),
+    Mutant(
+        "sharded-norm-of-one-rank",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"math.sqrt(sum(squares))": "math.sqrt(squares[self.communicator.rank])"},
+        "each rank clips by the norm of its own pieces (pytorch/xla#4796)",
+    ),
+    Mutant(
+        "sharded-norm-largest",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"math.sqrt(sum(squares))": "math.sqrt(max(squares))"},
+        "the norm is the largest of the ranks' norms, not that of all pieces together "
+        "(facebookresearch/fairscale#167)",
+        forms=({"math.sqrt(sum(squares))": "sum(map(math.sqrt, squares))"},),
+    ),
+    Mutant(
+        "sharded-state-of-one-rank-saved",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"average: dict(self.whole(pieces))": "average: dict(pieces)"},
+        "a checkpoint holds the moments of one rank alone (huggingface/transformers#23034)",
+    ),
+    Mutant(
+        "sharded-steps-not-restored",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"        own.steps = optimizer.steps\n": ""},
+        "Adam counts its steps anew after a checkpoint, and corrects a bias that is gone; one "
+        "step too many does harm, too (NVIDIA/Megatron-LM#5976)",
+    ),
+    Mutant(
+        "sharded-parameters-not-gathered",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {
+            "self.optimizer.step(grads, max_norm)\n        self.publish()": (
+                "self.optimizer.step(grads, max_norm)"
+            )
+        },
+        "each rank goes on with the pieces that it has stepped itself",
+    ),
+    Mutant(
+        "sharded-recomputed-with-another-dropout",
+        AROUND,
+        "distributed/sharded_parameters.py",
+        {
+            "return value if isinstance(value, np.ndarray) else deepcopy(value)": (
+                "return value"
+            )
+        },
+        "the forward that is computed again drops other entries (openai/guided-diffusion#167)",
+    ),
+    Mutant(
+        "sharded-layer-not-released",
+        AROUND,
+        "distributed/sharded_parameters.py",
+        {
+            "        try:\n            yield\n        finally:\n"
+            "            put(layer, bucket.stand_ins)": "        yield"
+        },
+        "what was gathered stays: every rank ends with all parameters",
     ),
 ]
 
