@@ -80,8 +80,7 @@ EXERCISES = [
         hints=(
             "What comes back from a rank stands in the place of a gradient. In which direction "
             "does a step against it have to lead?",
-            "Weigh the ways back by their shares of all weights, so that a rank with few steps "
-            "counts little. The shares sum to 1.",
+            "The ways back are weighed by the ranks' shares of all weights. The shares sum to 1.",
             "Update the velocity first. Nesterov's step is the mean way back and the new velocity "
             "times the momentum, together times the learning rate.",
         ),
