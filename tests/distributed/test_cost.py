@@ -224,7 +224,7 @@ def test_the_bubble_is_counted_in_the_work():
     one_boundary = 2 * m * (1 + B * T / m * SIZES.width * 4 * 0.25)
     loss = 1 + 8 * 0.25
     assert piped.load.seconds(Network(1, 0.25)) == pytest.approx(one_boundary + loss)
-    assert cost.bubble(p, m) == bubble(one_forward_one_backward(p, m))
+    assert cost.bubble(p, m) == float(bubble(one_forward_one_backward(p, m)))
     assert cost.pipeline(SIZES, B * T, 1, m).load.seconds(Network(1, 1)) == 0
 
 
