@@ -178,7 +178,7 @@ class PipelineBert:
             (other,) = ends - {ranks.rank}
             table = {other: grads["tokens.table"]}
             add(grads, {"tokens.table": ranks.swap("tied", table, [other])[other]})
-        return float(ranks.broadcast(np.array(loss), last)), grads
+        return float(ranks.broadcast(np.array(loss, float), last)), grads
 
     def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
         """Return what the next stage is given, or the loss, and what backward needs."""
