@@ -5,9 +5,7 @@ All of them train a small encoder on fresh sequences, and all trainings use as m
 
 import numpy as np
 
-from transformer_core.distributed import on_threads
-from transformer_core.distributed.group import Group
-from transformer_core.distributed.local_steps import LocalSteps
+from transformer_core.distributed import Group, LocalSteps, on_threads
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import AdamW, warmup_stable_decay
@@ -17,9 +15,9 @@ SEEDS = range(5)
 RATES = 1e-2, 3e-2, 1e-1
 WORKERS = 8
 SEQUENCES = 1  # of a worker in a step
-STEPS = 1000  # of each worker, where all of them take as many
-EVERY = 10, 50, 250
-OUTER = {"nesterov": (0.7, 0.9), "mean": (1.0, 0.0)}  # learning rate, momentum
+STEPS = 500  # of each worker, where all of them take as many
+EVERY = 5, 25, 125
+OUTER = {"published": (0.7, 0.9), "mean": (1.0, 0.0)}  # learning rate, momentum
 SPEC = LayerSpec(32, 4, 64, "pre")
 LOOKS = 20  # at the error on unseen sequences
 
@@ -39,13 +37,14 @@ def runs():
                         "rate": rate,
                         "seed": seed,
                     }
-        for change in (
-            {"who": "stragglers", "weights": "steps"},
-            {"who": "stragglers", "weights": "equal"},
-            {"who": "leaving"},
-        ):
-            settings = {"every": 50, "outer": "nesterov", "rate": 3e-2, "seed": seed}
-            yield {"kind": "local"} | settings | change
+        for outer in ("published", "mean"):
+            for change in (
+                {"who": "stragglers", "weights": "steps"},
+                {"who": "stragglers", "weights": "equal"},
+                {"who": "leaving"},
+            ):
+                settings = {"every": 25, "outer": outer, "rate": 3e-2, "seed": seed}
+                yield {"kind": "local"} | settings | change
 
 
 def run(kind, **settings):
@@ -128,7 +127,7 @@ def plan(who, every, seed):
     while left > 0:
         steps = np.full(WORKERS, every)
         if who == "stragglers":
-            steps[-WORKERS // 4 :] = every // 10
+            steps[-WORKERS // 4 :] = every // 5
         if who == "leaving" and rounds:
             stays = here
             while not (stays & (here := rng.random(WORKERS) < 0.75)).any():

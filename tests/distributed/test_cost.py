@@ -5,9 +5,12 @@ import pytest
 
 from transformer_core.distributed import (
     LocalSteps,
+    PipelineBert,
     TensorParallelBert,
+    bubble,
     cost,
     on_threads,
+    one_forward_one_backward,
 )
 from transformer_core.distributed.cost import Load, Network, Sizes
 from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
@@ -134,6 +137,24 @@ def test_tensor_parallel(ranks, sequence):
     assert counted(ranks, work) == expected.load
 
 
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_pipeline(stages, batches):
+    parts = [tuple(array[j::batches] for array in batch()) for j in range(batches)]
+
+    def work(communicator):
+        PipelineBert(bert(), communicator).loss_and_gradients(parts)
+
+    found, expected = (
+        counted(stages, work),
+        cost.pipeline(SIZES, B * T, stages, batches),
+    )
+    assert (found.messages, found.bytes) == (
+        expected.load.messages,
+        expected.load.bytes,
+    )
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.equation("eq:local-bytes")
 def test_local_steps(ranks):
@@ -201,7 +222,9 @@ def test_the_bubble_is_counted_in_the_work():
     piped = cost.pipeline(SIZES, B * T, p, m)
     assert piped.work == pytest.approx((m + p - 1) / m / p)
     one_boundary = 2 * m * (1 + B * T / m * SIZES.width * 4 * 0.25)
-    assert piped.load.seconds(Network(1, 0.25)) == pytest.approx(one_boundary)
+    loss = 1 + 8 * 0.25
+    assert piped.load.seconds(Network(1, 0.25)) == pytest.approx(one_boundary + loss)
+    assert cost.bubble(p, m) == float(bubble(one_forward_one_backward(p, m)))
     assert cost.pipeline(SIZES, B * T, 1, m).load.seconds(Network(1, 1)) == 0
 
 

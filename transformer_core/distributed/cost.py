@@ -204,13 +204,17 @@ def bubble(stages: int, batches: int) -> float:
 def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
     """The layers are cut into stages, the batch into micro-batches that go through them.
 
-    A boundary between two stages is crossed twice by each micro-batch. One forward, one backward:
-    a stage keeps at most as many micro-batches as there are stages.
+    A boundary between two stages is crossed twice by each micro-batch; then the last stage tells
+    the others the loss. One forward, one backward: a stage keeps at most as many micro-batches as
+    there are stages.
     """
     between = stages - 1
+    load = Load(
+        between, 2 * between * batches, 2 * between * ITEM * tokens * sizes.width
+    )
     kept = sizes.kept(tokens) / stages * min(stages, batches) / batches
     return Cost(
-        Load(between, 2 * between * batches, 2 * between * ITEM * tokens * sizes.width),
+        load + Load(between, between, 8 * between),
         16 * sizes.parameters / stages + kept,
         1 / stages / (1 - bubble(stages, batches)),
     )

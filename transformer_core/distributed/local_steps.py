@@ -63,7 +63,7 @@ class LocalSteps:
         communicator : Communicator
             Of the ranks that are there: it may be another one at every meeting.
         weight : float
-            w_i: the tokens that this rank has trained on since the last meeting, or its steps.
+            w_i: the tokens in each of this rank's steps, say. 0: it has not trained.
 
         Raises
         ------

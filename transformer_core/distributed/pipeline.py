@@ -145,7 +145,7 @@ class PipelineBert:
         batches = [batch for batch in batches if np.any(batch[2])]
         if not batches:
             raise ValueError("batches: expected at least one counted token, got none")
-        counts = [np.count_nonzero(masked) for _, _, masked, *_ in batches]
+        counts = [int(np.count_nonzero(masked)) for _, _, masked, *_ in batches]
         shares = [count / sum(counts) for count in counts]  # n_j / n
         ranks = self.communicator
         last = ranks.size - 1
@@ -178,7 +178,7 @@ class PipelineBert:
             (other,) = ends - {ranks.rank}
             table = {other: grads["tokens.table"]}
             add(grads, {"tokens.table": ranks.swap("tied", table, [other])[other]})
-        return float(ranks.broadcast(np.array(loss), last)), grads
+        return float(ranks.broadcast(np.array(loss, float), last)), grads
 
     def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
         """Return what the next stage is given, or the loss, and what backward needs."""

@@ -1845,11 +1845,11 @@ CATALOGUE = [
         forms=({"delta *= weight / float(weights.sum())": "delta *= 1"},),
     ),
     Mutant(
-        "local-stragglers-count-as-much",
+        "local-weights-ignored",
         AROUND,
         "distributed/local_steps.py",
         {"delta *= weight / float(weights.sum())": "delta /= communicator.size"},
-        "a rank with few steps weighs as much as one with many",
+        "a rank whose steps have few tokens counts as much as one whose steps have many",
     ),
     Mutant(
         "local-not-nesterov",
@@ -1902,6 +1902,7 @@ CATALOGUE = [
             "return (stages - 1) / (batches + stages - 1)": "return (stages - 1) / batches"
         },
         "the bubble in units of the work is taken for its share of the time",
+    ),
     # Many machines: zero
     Mutant(
         "sharded-mean-of-means",

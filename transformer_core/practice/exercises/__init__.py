@@ -33,6 +33,7 @@ CHAPTERS = (
     "plateau",
     "cost",
     "speed",
+    "internet_scale",
     "taylor",
     "jacobians",
     "eigenvalues",

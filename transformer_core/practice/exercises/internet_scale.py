@@ -1,0 +1,89 @@
+"""Chapter 470: the outer step of ranks that meet once in many steps."""
+
+import numpy as np
+
+from transformer_core.distributed import LocalSteps, on_threads
+from transformer_core.practice.exercise import (
+    Exercise,
+    Function,
+    Point,
+    normal,
+    variants,
+)
+
+
+def outer_step(
+    shared: np.ndarray,
+    velocity: np.ndarray,
+    ends: np.ndarray,
+    weights: np.ndarray,
+    learning_rate: float,
+    momentum: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Let the ranks meet, each in a thread (eq:diloco-outer)."""
+
+    def work(communicator):
+        parameters = {"theta": shared.copy()}
+        local = LocalSteps(parameters, learning_rate, momentum)
+        local.velocity += velocity.reshape(-1)
+        parameters["theta"][...] = ends[communicator.rank]
+        local.meet(communicator, float(weights[communicator.rank]))
+        return parameters["theta"], local.velocity.reshape(velocity.shape)
+
+    return on_threads(len(ends), work)[0]
+
+
+def outer_points():
+    def draw(name, weights, learning_rate, momentum, *shape):
+        return Point(
+            name,
+            {
+                "shared": normal(1, *shape),
+                "velocity": normal(2, *shape),
+                "ends": normal(3, len(weights), *shape),
+                "weights": np.array(weights, float),
+                "learning_rate": learning_rate,
+                "momentum": momentum,
+            },
+            sizes={"N": len(weights), "sum of the weights": sum(weights)},
+        )
+
+    return [
+        *variants(
+            draw("generic", (10, 3, 7), 0.7, 0.9, 4, 5),
+            {
+                "equal weights": {"weights": np.full(3, 2.0)},
+                "a rank of weight 0": {"weights": np.array([10.0, 0.0, 7.0])},
+                "no momentum": {"momentum": 0.0},
+                "the first meeting": {"velocity": np.zeros((4, 5))},
+            },
+        ),
+        draw("generic, other sizes", (5, 2), 0.4, 0.6, 3, 2),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="outer_step",
+        chapter="470_internet_scale",
+        forward=outer_step,
+        functions=(
+            Function(
+                "shared, velocity, ends, weights, learning_rate, momentum",
+                "shared and velocity (...), ends (N, ...), weights (N,) -> the new shared and "
+                "the new velocity, both new arrays",
+                "eq:diloco-outer",
+            ),
+        ),
+        returns=("shared", "velocity"),
+        points=outer_points,
+        hints=(
+            "What comes back from a rank stands in the place of a gradient. In which direction "
+            "does a step against it have to lead?",
+            "The ways back are weighed by the ranks' shares of all weights. The shares sum to 1.",
+            "Update the velocity first. Nesterov's step is the mean way back and the new velocity "
+            "times the momentum, together times the learning rate.",
+        ),
+        within=("distributed/local_steps.py",),
+    ),
+]
