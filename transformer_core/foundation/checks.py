@@ -155,6 +155,16 @@ def check_scalar(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected one number, got {value!r}")
 
 
+def record(name: str, kind: type, settings: dict) -> Any:
+    """Make a dataclass of its settings; raise ``ValueError`` unless they have its names."""
+    try:
+        return kind(**settings)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}: expected the settings of {kind.__name__}, got {settings!r}"
+        ) from error
+
+
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """Raise ``ValueError`` unless ``value`` is one of the choices."""
     if not isinstance(value, str) or value not in choices:
