@@ -85,7 +85,8 @@ def is_number(value):
     return hasattr(value, "__truediv__") and np.ndim(value) == 0
 
 
-def is_real(value):
+def is_real(value: Any) -> bool:
+    """Tell a single real number, or a symbol for one, from all else."""
     return is_number(value) and np.isrealobj(value)
 
 
