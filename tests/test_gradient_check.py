@@ -691,7 +691,7 @@ def hand_on(dy, cache):
             identity,
             hand_on,
             {"x": (3,), "cotangent": np.ones(4)},
-            r"cotangent: expected shape \(3,\), got \(4,\)",
+            r"cotangent: expected shape \(3\), got \(4,\)",
         ),
         (
             lambda x: (x.astype(np.float32), None),

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array
+from transformer_core.foundation.checks import (
+    check_array,
+    check_floats,
+    check_ids,
+    check_names,
+    check_not_negative,
+    check_positive,
+    check_positive_int,
+    check_shape,
+    check_whole,
+)
 from transformer_core.foundation.names import check_fit, summary
 
 FEW_BITS = (np.float16, np.float32, np.complex64)
@@ -34,7 +44,7 @@ def central_difference(
         The step, in the units of ``x``. Default: 1e-5, if ``x`` and ``f(x)`` are of 64 bits.
         In float32 no step is good: at the best, four digits of the gradient are right.
     at : sequence of int, optional
-        Flat indices of the entries to measure. Default: all of them.
+        Flat indices of the entries to measure, at least one. Default: all of them.
 
     Returns
     -------
@@ -44,9 +54,9 @@ def central_difference(
     Raises
     ------
     ValueError
-        If ``x`` is not a non-empty array of real floats, ``h`` is not positive, or so small that
-        an entry stays as it is, there is no ``h`` and a number has less than 64 bits, or ``f``
-        does not return a real scalar.
+        If ``x`` is not a non-empty array of real floats, ``h`` is not positive and finite, or so
+        small that an entry stays as it is, there is no ``h`` and a number has less than 64 bits,
+        an index is not one of ``x``, or ``f`` does not return a real scalar.
     """
     check_array("x", x)
     if not np.issubdtype(x.dtype, np.floating):
@@ -54,7 +64,7 @@ def central_difference(
     rough = h is not None
     check_digits("x", x, rough)
     h = h if rough else 1e-5
-    check_step(h)
+    check_positive("h", h)
 
     def slope(i):
         original = x.flat[i]
@@ -98,13 +108,15 @@ def complex_step(
     Raises
     ------
     ValueError
-        If ``x`` is empty or not an array, ``h`` is not positive, or ``f`` returns a real number,
-        which means that it lost the imaginary part on the way.
+        If ``x`` is empty or not an array of numbers, ``h`` is not positive and finite, an index
+        is not one of ``x``, or ``f`` returns a real number, which means that it lost the
+        imaginary part on the way.
 
     Source: Martins, Sturdza & Alonso 2003.
     """
     check_array("x", x)
-    check_step(h)
+    check_numbers("x", x)
+    check_positive("h", h)
     z = x if np.iscomplexobj(x) else x.astype(np.complex128)
 
     def slope(i):
@@ -152,7 +164,8 @@ def gradient_error(
     Raises
     ------
     ValueError
-        If the shapes differ or an array is empty.
+        If the shapes differ, an array is empty or not of numbers, or ``scale`` is negative or not
+        finite.
     """
     check_array("gradient", gradient)
     check_array("reference", reference)
@@ -160,6 +173,9 @@ def gradient_error(
         raise ValueError(
             f"reference: expected shape {gradient.shape}, got {reference.shape}"
         )
+    check_numbers("gradient", gradient)
+    check_numbers("reference", reference)
+    check_not_negative("scale", scale)
     pair = in_double(np.stack([gradient, reference]))
     largest = max(np.abs(pair).max(), scale)
     if not np.isfinite(largest):
@@ -249,16 +265,23 @@ def check_gradients(
     Raises
     ------
     ValueError
-        If the names or shapes differ, there are none, a gradient is not finite, the arrays are
-        real and the witness is :func:`complex_step`, there are probes and no rng, or as the
-        witness does.
+        If the names or shapes differ, there are none, a gradient is not finite, ``probes`` is not
+        a positive whole number, the arrays are real and the witness is :func:`complex_step`, there
+        are probes and no rng, or as the witness does.
     """
+    check_names("arrays", arrays)
+    for name, array in arrays.items():
+        check_array(f"arrays: {name}", array)
     check_fit("grads", grads, arrays)
     if not arrays:
         raise ValueError("arrays: expected at least one, got none")
-    if probes is not None and rng is None:
-        raise ValueError("rng: expected a generator to draw the probes, got None")
+    if probes is not None:
+        check_positive_int("probes", probes)
+        if rng is None:
+            raise ValueError("rng: expected a generator to draw the probes, got None")
     for name, grad in grads.items():
+        check_numbers(f"grads: {name}", grad)
+        check_numbers(f"arrays: {name}", arrays[name])
         if not np.isfinite(grad).all():
             raise ValueError(f"grads: {name}: expected finite numbers, got {grad}")
         if witness is complex_step and not np.iscomplexobj(arrays[name]):
@@ -328,10 +351,13 @@ def check_backward(
         If no argument has a gradient, ``forward`` or ``backward`` returns something else than that,
         y has less than 64 bits, or as :func:`check_gradients` does.
     """
+    check_whole("seed", seed)
     rng = np.random.default_rng(seed)
     arrays, settings = {}, {}
     for name, value in arguments.items():
         if isinstance(value, tuple):
+            for size in value:
+                check_positive_int(f"size in the shape of {name}", size)
             arrays[name] = rng.normal(size=value)
         elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
             arrays[name] = value.astype(np.float64)
@@ -354,8 +380,7 @@ def check_backward(
     if dtype in FEW_BITS:
         raise ValueError(f"y: expected float64 from float64, got {dtype}")
     r = np.asarray(rng.normal(size=np.shape(y)) if cotangent is None else cotangent)
-    if r.shape != np.shape(y):
-        raise ValueError(f"cotangent: expected shape {np.shape(y)}, got {r.shape}")
+    check_floats("cotangent", r, *np.shape(y))
     grads = by_name(backward(r.copy(), cache), arrays)
 
     def check(witness, dtype):
@@ -499,6 +524,9 @@ def by_name(returned, arrays):
 def entry_by_entry(slope, x, at):
     if at is None:
         return np.array([slope(i) for i in range(x.size)]).reshape(x.shape)
+    at = np.asarray(at)
+    check_shape("at", at, "N")
+    check_ids("at", at, x.size)
     return np.array([slope(i) for i in at])
 
 
@@ -513,6 +541,11 @@ def length(array):
 def ratio(a, b):
     """Divide, with 0/0 = 0."""
     return np.divide(a, np.where(b == 0, 1, b))
+
+
+def check_numbers(name, array):
+    if array.dtype.kind not in "biufc":
+        raise ValueError(f"{name}: expected numbers, got {array.dtype}")
 
 
 def real_scalar(value, rough):
@@ -532,8 +565,3 @@ def check_digits(name, value, rough):
 
 def describe(value):
     return f"{np.asarray(value).dtype} of shape {np.shape(value)}"
-
-
-def check_step(h):
-    if not h > 0:
-        raise ValueError(f"h: expected a positive step, got {h}")

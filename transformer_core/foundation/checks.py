@@ -85,7 +85,8 @@ def is_number(value):
     return hasattr(value, "__truediv__") and np.ndim(value) == 0
 
 
-def is_real(value):
+def is_real(value: Any) -> bool:
+    """Tell a single real number, or a symbol for one, from all else."""
     return is_number(value) and np.isrealobj(value)
 
 
@@ -153,6 +154,16 @@ def check_scalar(name: str, value: Any) -> None:
     """Raise ``ValueError`` unless ``value`` is one number, or one symbol."""
     if not is_number(value):
         raise ValueError(f"{name}: expected one number, got {value!r}")
+
+
+def record(name: str, kind: type, settings: dict) -> Any:
+    """Make a dataclass of its settings; raise ``ValueError`` unless they have its names."""
+    try:
+        return kind(**settings)
+    except TypeError as error:
+        raise ValueError(
+            f"{name}: expected the settings of {kind.__name__}, got {settings!r}"
+        ) from error
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

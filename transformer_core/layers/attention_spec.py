@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import check_positive_int, record
 from transformer_core.ops.heads import check_heads
 
 
@@ -30,7 +30,9 @@ class AttentionSpec:
         """Return a spec as it is, one from its settings, or that of a number of heads."""
         if isinstance(value, AttentionSpec):
             return value
-        return cls(**value) if isinstance(value, dict) else cls(value)
+        return (
+            record("attention", cls, value) if isinstance(value, dict) else cls(value)
+        )
 
     def head_widths(self, width: int) -> tuple[int, int]:
         """Return K and K_v in a model of a width D."""

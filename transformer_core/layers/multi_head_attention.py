@@ -249,10 +249,15 @@ class MultiHeadCrossAttention(MultiHeadAttention):
 
 
 def check_past(name, old, new):
-    """Raise ``ValueError`` unless keys or values are like new ones but for the length."""
-    expected = new.shape[:2], new.dtype.kind, new.shape[3]
-    if old.ndim != 4 or (old.shape[:2], old.dtype.kind, old.shape[3]) != expected:
+    """Raise ``ValueError`` unless keys or values, perhaps none, go before new ones."""
+    batch, heads, _, width = new.shape
+    fits = isinstance(old, np.ndarray) and old.ndim == 4
+    if (
+        not fits
+        or old.shape != (batch, heads, old.shape[2], width)
+        or old.dtype.kind not in "fcO"
+    ):
         raise ValueError(
-            f"{name}: expected (B, H, T, K) to go with {new.dtype} of {new.shape}, got "
-            f"{old.dtype} of {old.shape}"
+            f"{name}: expected floating-point numbers of shape ({batch}, {heads}, T, "
+            f"{width}), got {np.asarray(old).dtype} of {np.shape(old)}"
         )

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_choice, check_dtype
+from transformer_core.foundation.checks import check_choice, check_dtype, record
 from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS, FeedForward
 from transformer_core.layers.layer import Layer
@@ -63,7 +63,8 @@ class LayerSpec:
 
     def __post_init__(self):
         check_dtype("dtype", self.dtype)
-        norm = NormSpec(**self.norm) if isinstance(self.norm, dict) else self.norm
+        given = isinstance(self.norm, NormSpec)
+        norm = self.norm if given else record("norm", NormSpec, self.norm)
         for name, value in (
             ("attention", AttentionSpec.of(self.attention)),
             ("norm", norm),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.foundation.checks import (
+    check_floats,
     check_positive_int,
     check_shape,
 )
@@ -268,6 +269,7 @@ class EncoderDecoder(Layer):
         self, dx: np.ndarray, table: Embedding, cache: EmbeddedCache
     ) -> dict:
         """Return the gradient of a table from that of what was embedded by it."""
+        check_floats("dx", dx, ...)
         drows = self.scale * dropout_backward(dx, cache.dropout)
         _, grads = table.backward(drows, cache.embedding)
         return grads

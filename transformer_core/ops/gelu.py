@@ -41,13 +41,15 @@ def gelu(x: np.ndarray) -> tuple[np.ndarray, GeluCache]:
     Raises
     ------
     ValueError
-        If ``x`` is empty or not of floating-point numbers.
+        If ``x`` is empty or not of floating-point numbers, or of long doubles.
 
     Source: Hendrycks & Gimpel 2016.
     """
     from scipy.special import erf
 
     check_floats("x", x, ...)
+    if x.dtype.char in "gG":  # long doubles, which SciPy's erf does not take
+        raise ValueError(f"x: expected at most 64 bits a number, got {x.dtype}")
     probability = (1 + erf(x / sqrt(2))) / 2
     return x * probability, GeluCache(x, probability)
 
