@@ -33,6 +33,7 @@ CHAPTERS = (
     "plateau",
     "cost",
     "speed",
+    "many_machines",
     "taylor",
     "jacobians",
     "eigenvalues",
