@@ -6,14 +6,18 @@ from transformer_core.distributed.communicator import (
     Traffic,
 )
 from transformer_core.distributed.flat import flatten, unflatten
+from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
 from transformer_core.distributed.threads import ThreadCommunicator, on_threads
 
 __all__ = [
     "CommunicationError",
     "Communicator",
+    "MpiCommunicator",
     "ThreadCommunicator",
     "Traffic",
     "flatten",
+    "guarded",
     "on_threads",
     "unflatten",
+    "world",
 ]
