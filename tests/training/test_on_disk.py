@@ -33,7 +33,7 @@ def noisy(at=None, act=None):
     At one step, ``act`` is called in the midst of it.
     """
 
-    def training(settings, files):
+    def training(settings, files, communicator):
         x = np.zeros(settings["sizes"]["width"])
         optimizer = Adam({"x": x}, settings["learning_rate"])
 
