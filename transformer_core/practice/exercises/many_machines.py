@@ -22,12 +22,12 @@ def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
 
     Parameters
     ----------
-    x : ndarray (N, L, D)
+    x : ndarray (N, T, D)
         The piece of each rank.
 
     Returns
     -------
-    y : ndarray (N, N L, D)
+    y : ndarray (N, N T, D)
     cache : None
     """
     ranks = on_threads(len(x), lambda ranks: ranks.all_gather(x[ranks.rank]))
@@ -35,7 +35,7 @@ def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
 
 
 def all_gather_backward(dy: np.ndarray, cache: None) -> np.ndarray:
-    """Return the gradients of the pieces, dx (N, L, D) of dy (N, N L, D) (eq:reduce-scatter)."""
+    """Return the gradients of the pieces, dx (N, T, D) of dy (N, N T, D) (eq:reduce-scatter)."""
     pieces = on_threads(len(dy), lambda ranks: ranks.reduce_scatter(dy[ranks.rank]))
     return np.stack(pieces)
 
@@ -46,7 +46,7 @@ def gather_points():
             name,
             {"x": normal(1, ranks, length, width)},
             normal(2, ranks, ranks * length, width),
-            {"N": ranks, "L": length, "D": width},
+            {"N": ranks, "T": length, "D": width},
         )
 
     generic = draw("generic", 3, 5, 2)
@@ -70,8 +70,8 @@ def gather_points():
 
 def by_sender(point):
     """What a rank's own cotangent gives it, and what those of the others do."""
-    N, L, D = point.arguments["x"].shape
-    parts = point.cotangent.reshape(N, N, L, D)
+    N, T, D = point.arguments["x"].shape
+    parts = point.cotangent.reshape(N, N, T, D)
     own = np.stack([parts[rank, rank] for rank in range(N)])
     return {
         "what the rank itself has done with its piece": own,
@@ -151,13 +151,13 @@ EXERCISES = [
         functions=(
             Function(
                 "x",
-                "x (N, L, D), the piece of each of N ranks -> y (N, N L, D), what each rank holds "
+                "x (N, T, D), the piece of each of N ranks -> y (N, N T, D), what each rank holds "
                 "afterwards; cache",
                 "eq:all-gather",
             ),
             Function(
                 "dy, cache",
-                "dy (N, N L, D), a cotangent from each rank -> dx (N, L, D)",
+                "dy (N, N T, D), a cotangent from each rank -> dx (N, T, D)",
                 "eq:reduce-scatter",
             ),
         ),
