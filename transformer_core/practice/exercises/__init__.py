@@ -33,6 +33,7 @@ CHAPTERS = (
     "plateau",
     "cost",
     "speed",
+    "many_machines",
     "internet_scale",
     "taylor",
     "jacobians",
