@@ -33,6 +33,7 @@ CHAPTERS = (
     "plateau",
     "cost",
     "speed",
+    "one_layer",
     "taylor",
     "jacobians",
     "eigenvalues",
