@@ -6,14 +6,57 @@ from transformer_core.distributed.communicator import (
     Traffic,
 )
 from transformer_core.distributed.flat import flatten, unflatten
+from transformer_core.distributed.group import Group, grid
+from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
+from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
+from transformer_core.distributed.sequence_parallel import (
+    SequenceParallelEncoder,
+    sequence_pair,
+)
+from transformer_core.distributed.tensor_parallel import (
+    Collective,
+    ColumnParallel,
+    OwnDraws,
+    ParallelSelfAttention,
+    RowParallel,
+    conjugate_pair,
+)
+from transformer_core.distributed.tensor_parallel_bert import TensorParallelBert
 from transformer_core.distributed.threads import ThreadCommunicator, on_threads
+from transformer_core.distributed.vocabulary_parallel import (
+    ParallelReadout,
+    VocabularyEmbedding,
+    vocabulary_cross_entropy,
+    vocabulary_cross_entropy_backward,
+)
 
 __all__ = [
+    "Collective",
+    "ColumnParallel",
     "CommunicationError",
     "Communicator",
+    "Group",
+    "MpiCommunicator",
+    "OwnDraws",
+    "ParallelReadout",
+    "ParallelSelfAttention",
+    "RowParallel",
+    "SequenceParallelEncoder",
+    "TensorParallelBert",
     "ThreadCommunicator",
     "Traffic",
+    "VocabularyEmbedding",
+    "conjugate_pair",
+    "cut",
     "flatten",
+    "gather",
+    "grid",
+    "guarded",
+    "norm_of_pieces",
     "on_threads",
+    "sequence_pair",
     "unflatten",
+    "vocabulary_cross_entropy",
+    "vocabulary_cross_entropy_backward",
+    "world",
 ]

@@ -1,0 +1,91 @@
+"""The norms and the dropout between the cut layers: each rank has a piece of every sequence."""
+
+import numpy as np
+
+from transformer_core.distributed.communicator import Communicator
+from transformer_core.distributed.flat import flatten, unflatten
+from transformer_core.distributed.pieces import replicated
+from transformer_core.distributed.tensor_parallel import (
+    Collective,
+    check_divides,
+    own_draws,
+)
+from transformer_core.models.encoder import Encoder, EncoderCache
+
+
+def sequence_pair(communicator: Communicator) -> tuple[Collective, Collective]:
+    r"""Return f' and g', which take the place of f and g (eq:sequence-parallel).
+
+    f' joins the pieces (B, T / N, D) of all ranks to x (B, T, D); backward, the cotangents of x
+    are summed, and each rank gets its piece of the sum. g' does the same the other way round.
+
+    Parameters
+    ----------
+    communicator : Communicator
+
+    Returns
+    -------
+    f, g : Collective
+
+    Source: Korthikanti et al. 2022.
+    """
+    f = Collective(
+        lambda x: communicator.all_gather(x, axis=1),
+        lambda dx: communicator.reduce_scatter(dx, axis=1),
+    )
+    return f, f.adjoint
+
+
+def join_pieces(communicator: Communicator) -> Collective:
+    """Return what joins pieces (B, T / N, D) to a y (B, T, D) that all ranks go on with alike.
+
+    Their cotangents of y are the same then, and not parts of a sum: each rank takes its piece of
+    its own (eq:sequence-parallel).
+    """
+
+    def own(dy):
+        return np.split(dy, communicator.size, axis=1)[communicator.rank]
+
+    return Collective(lambda y: communicator.all_gather(y, axis=1), own)
+
+
+class SequenceParallelEncoder(Encoder):
+    """An encoder between whose cut layers each rank has T / N positions (eq:sequence-parallel).
+
+    Every rank gives it the whole x, and gets the whole y.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Its layers have to be cut, between f' and g', by who makes this.
+    communicator : Communicator
+
+    Source: Korthikanti et al. 2022.
+    """
+
+    def __init__(self, encoder: Encoder, communicator: Communicator):
+        vars(self).update(vars(encoder))
+        self.communicator = communicator
+        self.join = join_pieces(communicator)
+
+    def forward(
+        self,
+        x: np.ndarray,
+        keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, EncoderCache]:
+        """Map x (B, T, D) to y (B, T, D), as :class:`Encoder` does; the ranks have to divide T."""
+        check_divides("positions", x.shape[1], self.communicator)
+        rng = own_draws(rng, self.communicator)
+        piece, cache = super().forward(self.join.backward(x), keep, rng)
+        return self.join.forward(piece), cache
+
+    def backward(self, dy: np.ndarray, cache: EncoderCache) -> tuple[np.ndarray, dict]:
+        """Return dx (B, T, D) and the gradients.
+
+        Those of the norms and of the biases behind g' are summed over the positions of all ranks.
+        """
+        dpiece, grads = super().backward(self.join.backward(dy), cache)
+        parts = {name: grads[name] for name in replicated(grads)}
+        total = self.communicator.all_reduce(flatten(parts))
+        return self.join.forward(dpiece), grads | unflatten(total, parts)

@@ -1,0 +1,185 @@
+"""One layer on many ranks: linear layers cut by column and by row, heads over ranks."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transformer_core.distributed.communicator import Communicator
+from transformer_core.layers.linear import Linear
+from transformer_core.layers.multi_head_attention import MultiHeadSelfAttention
+from transformer_core.ops.linear import LinearCache, linear, linear_backward
+from transformer_core.ops.softmax import check_keep
+
+
+class Collective(NamedTuple):
+    """A linear map over all ranks, and its adjoint: its backward pass (eq:conjugate-f-g)."""
+
+    forward: Callable[[np.ndarray], np.ndarray]
+    backward: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def adjoint(self) -> "Collective":
+        return Collective(self.backward, self.forward)
+
+
+def conjugate_pair(communicator: Communicator) -> tuple[Collective, Collective]:
+    r"""Return f and g, which stand before and behind what the ranks share (eq:conjugate-f-g).
+
+    .. math:: f: x \mapsto (x, \dots, x), \qquad g = f^*: (y_0, \dots, y_{N-1}) \mapsto \sum_r y_r
+
+    f gives the x that all ranks have to the part of each; backward, the cotangents of the parts
+    are summed. g sums the parts; backward, each part gets the cotangent that all ranks have.
+
+    Parameters
+    ----------
+    communicator : Communicator
+
+    Returns
+    -------
+    f, g : Collective
+
+    Source: Shoeybi et al. 2019.
+    """
+    f = Collective(lambda x: x, communicator.all_reduce)
+    return f, f.adjoint
+
+
+class ColumnParallel(Linear):
+    r"""y_r = f(x) W_r + b_r, with the columns W_r of W of this rank r (eq:column-parallel).
+
+    Parameters
+    ----------
+    linear : Linear
+        With the columns and the entries of b that are this rank's.
+    f : Collective
+
+    Source: Shoeybi et al. 2019.
+    """
+
+    def __init__(self, linear: Linear, f: Collective):
+        vars(self).update(vars(linear))
+        self.f = f
+
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
+        """Map x (..., D_in) to this rank's columns of y."""
+        return super().forward(self.f.forward(x))
+
+    def backward(self, dy: np.ndarray, cache: LinearCache) -> tuple[np.ndarray, dict]:
+        """Return dx, of all ranks' columns, and the gradients of this rank's parameters."""
+        dx, grads = super().backward(dy, cache)
+        return self.f.backward(dx), grads
+
+
+class RowParallel(Linear):
+    r"""y = g(x_r W_r) + b, with the rows W_r of W of this rank r (eq:row-parallel).
+
+    b is added once, behind the sum: every rank has all of it.
+
+    Parameters
+    ----------
+    linear : Linear
+        With the rows that are this rank's, and the whole b.
+    g : Collective
+
+    Source: Shoeybi et al. 2019.
+    """
+
+    def __init__(self, linear: Linear, g: Collective):
+        vars(self).update(vars(linear))
+        self.g = g
+
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
+        """Map this rank's columns of x to y (..., D_out)."""
+        part, cache = linear(x, self.weight)
+        y = self.g.forward(part)
+        return y if self.bias is None else y + self.bias, cache
+
+    def backward(self, dy: np.ndarray, cache: LinearCache) -> tuple[np.ndarray, dict]:
+        """Return the gradient of this rank's columns of x, and those of its parameters."""
+        dx, dweight, _ = linear_backward(self.g.backward(dy), cache)
+        grads = {"weight": dweight}
+        if self.bias is not None:
+            grads["bias"] = dy.reshape(-1, dy.shape[-1]).sum(axis=0)
+        return dx, grads
+
+
+class ParallelSelfAttention(MultiHeadSelfAttention):
+    """Self-attention with H / N of the H heads on each of N ranks (eq:heads-over-ranks).
+
+    Parameters
+    ----------
+    attention : MultiHeadSelfAttention
+        The whole layer. Its projections have to be cut by who makes this.
+    f, g : Collective
+        Before the queries, keys and values, and behind the output's matrix product.
+    communicator : Communicator
+
+    Raises
+    ------
+    ValueError
+        If the ranks do not divide the heads.
+
+    Source: Shoeybi et al. 2019.
+    """
+
+    def __init__(
+        self,
+        attention: MultiHeadSelfAttention,
+        f: Collective,
+        g: Collective,
+        communicator: Communicator,
+    ):
+        check_divides("heads", attention.heads, communicator)
+        vars(self).update(vars(attention))
+        self.query_key_value = ColumnParallel(attention.query_key_value, f)
+        self.output = RowParallel(attention.output, g)
+        self.heads = attention.heads // communicator.size
+        self.edges = [edge // communicator.size for edge in attention.edges]
+        self.communicator = communicator
+
+    def attend(self, query, key, value, keep, rng):
+        """Attend in this rank's heads, of which ``keep`` and ``rng`` are for all."""
+        if keep is not None:
+            batch, length, _ = query.shape
+            heads = self.heads * self.communicator.size
+            check_keep(keep, (batch, heads, length, key.shape[1]))
+            if keep.ndim > 2 and keep.shape[-3] > 1:
+                keep = np.split(keep, self.communicator.size, axis=-3)[
+                    self.communicator.rank
+                ]
+        return super().attend(
+            query, key, value, keep, own_draws(rng, self.communicator)
+        )
+
+
+class OwnDraws:
+    """A generator that draws for a whole array, and returns the piece of it that is this rank's.
+
+    What the ranks drop of their pieces together is what one rank drops of the whole.
+    """
+
+    def __init__(self, rng: Any, communicator: Communicator):
+        self.rng, self.communicator = rng, communicator
+
+    def random(self, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+        """Draw uniform numbers for a piece, one of N equal ones along axis 1."""
+        batch, length, *others = shape
+        size = self.communicator.size
+        whole = self.rng.random((batch, length * size, *others), dtype)
+        return np.split(whole, size, axis=1)[self.communicator.rank]
+
+
+def own_draws(rng, communicator):
+    """Return a generator for pieces along axis 1, or None in evaluation."""
+    if rng is None or isinstance(rng, OwnDraws):
+        return rng
+    return OwnDraws(rng, communicator)
+
+
+def check_divides(name: str, length: int, communicator: Communicator) -> None:
+    """Raise ``ValueError`` unless a length can be cut into one equal piece a rank."""
+    if length % communicator.size:
+        raise ValueError(
+            f"{name}: expected a multiple of the {communicator.size} ranks, got {length}"
+        )
