@@ -124,8 +124,8 @@ class Communicator:
         """Raise ``CommunicationError`` if what a rank sent does not go with what is here."""
         if dtype != array.dtype or shape != array.shape:
             raise CommunicationError(
-                f"rank {self.rank}: {operation} expected {array.dtype} {array.shape} from "
-                f"rank {source}, got {dtype} {shape}"
+                f"rank {self.rank}: expected {array.dtype} {array.shape} from rank {source} "
+                f"in {operation}, got {dtype} {shape}"
             )
 
     @property

@@ -84,7 +84,7 @@ def norm_of_pieces(grads: dict[str, np.ndarray], communicator: Communicator) -> 
 
     .. math:: \|g\|^2 = \sum_r \sum_{\text{cut}} \|g_r\|^2 + \sum_{\text{whole}} \|g\|^2
 
-    What every rank has the whole of counts once (eq:global-norm).
+    What every rank has the whole of counts once (eq:global-norm-sharded).
 
     Raises
     ------

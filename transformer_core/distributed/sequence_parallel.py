@@ -43,10 +43,10 @@ def join_pieces(communicator: Communicator) -> Collective:
     its own (eq:sequence-parallel).
     """
 
-    def own(dy):
-        return np.split(dy, communicator.size, axis=1)[communicator.rank]
-
-    return Collective(lambda y: communicator.all_gather(y, axis=1), own)
+    return Collective(
+        lambda y: communicator.all_gather(y, axis=1),
+        lambda dy: np.split(dy, communicator.size, axis=1)[communicator.rank],
+    )
 
 
 class SequenceParallelEncoder(Encoder):

@@ -145,12 +145,10 @@ class ParallelSelfAttention(MultiHeadSelfAttention):
             heads = self.heads * self.communicator.size
             check_keep(keep, (batch, heads, length, key.shape[1]))
             if keep.ndim > 2 and keep.shape[-3] > 1:
-                keep = np.split(keep, self.communicator.size, axis=-3)[
-                    self.communicator.rank
-                ]
-        return super().attend(
-            query, key, value, keep, own_draws(rng, self.communicator)
-        )
+                pieces = np.split(keep, self.communicator.size, axis=-3)
+                keep = pieces[self.communicator.rank]
+        rng = own_draws(rng, self.communicator)
+        return super().attend(query, key, value, keep, rng)
 
 
 class OwnDraws:

@@ -1824,6 +1824,167 @@ CATALOGUE = [
         {"abs(sharper[name].norm - report[name].norm) < 1e-4": "True"},
         "the imaginary part is lost on the way, and a right gradient is called wrong",
     ),
+    # Many machines: tensor
+    Mutant(
+        "f-not-summed-backward",
+        AROUND,
+        "distributed/tensor_parallel.py",
+        {"(lambda x: x, communicator.all_reduce)": "(lambda x: x, lambda dx: dx)"},
+        "each rank goes on with the cotangent from its own columns, as if there were no "
+        "others (NovaSky-AI/SkyRL#1886)",
+    ),
+    Mutant(
+        "g-summed-backward-too",
+        AROUND,
+        "distributed/tensor_parallel.py",
+        {"return f, f.adjoint": "return f, Collective(f.backward, f.backward)"},
+        "the backward pass of a sum over ranks is taken for another sum, and the gradients "
+        "grow N times a branch (tenstorrent/tt-metal#31748)",
+    ),
+    Mutant(
+        "row-parallel-bias-on-every-rank",
+        AROUND,
+        "distributed/tensor_parallel.py",
+        {
+            "linear(x, self.weight)": "linear(x, self.weight, self.bias)",
+            "return y if self.bias is None else y + self.bias, cache": "return y, cache",
+        },
+        "the bias is added on every rank before the sum, and so N times "
+        "(pytorch/torchtitan#4245, huggingface/text-generation-inference#1036)",
+    ),
+    Mutant(
+        "row-parallel-bias-summed-again",
+        AROUND,
+        "distributed/tensor_parallel.py",
+        {
+            "= dy.reshape(-1, dy.shape[-1]).sum(axis=0)": (
+                "= self.g.forward(dy.reshape(-1, dy.shape[-1]).sum(axis=0))"
+            )
+        },
+        "a gradient that every rank has the whole of is summed over the ranks once more "
+        "(inclusionAI/AReno#496)",
+    ),
+    Mutant(
+        "heads-mask-of-the-first-rank",
+        AROUND,
+        "distributed/tensor_parallel.py",
+        {"keep = pieces[self.communicator.rank]": "keep = pieces[0]"},
+        "every rank masks its heads as the first rank does",
+    ),
+    Mutant(
+        "pieces-same-draws",
+        AROUND,
+        "distributed/tensor_parallel.py",
+        {"size, axis=1)[self.communicator.rank]": "size, axis=1)[0]"},
+        "all ranks draw from one seed, and drop the same entries of different pieces "
+        "(PaddlePaddle/PaddleFleetX#1005)",
+    ),
+    Mutant(
+        "vocabulary-row-of-another-word",
+        AROUND,
+        "distributed/vocabulary_parallel.py",
+        {"self.g.forward(rows * own)": "self.g.forward(rows)"},
+        "for a word that it does not have, a rank adds the row of its first one",
+    ),
+    Mutant(
+        "vocabulary-gradient-of-another-word",
+        AROUND,
+        "distributed/vocabulary_parallel.py",
+        {"self.g.backward(drows) * cache.own": "self.g.backward(drows)"},
+        "for a word that it does not have, a rank adds to the gradient of its first one",
+    ),
+    Mutant(
+        "vocabulary-readout-not-summed",
+        AROUND,
+        "distributed/vocabulary_parallel.py",
+        {"return self.f.backward(dh), dtable, grads": "return dh, dtable, grads"},
+        "each rank goes on with what its own words say of h (apple/ml-cross-entropy#42)",
+    ),
+    Mutant(
+        "vocabulary-own-maximum",
+        AROUND,
+        "distributed/vocabulary_parallel.py",
+        {"top = communicator.all_reduce(top, np.maximum)": "pass"},
+        "each rank subtracts its own maximum, and exponentials of different scales are summed",
+    ),
+    Mutant(
+        "vocabulary-target-on-every-rank",
+        AROUND,
+        "distributed/vocabulary_parallel.py",
+        {"np.where(own, z_target, 0)": "z_target"},
+        "ranks that do not have the target give the logit of their first word "
+        "(apple/ml-cross-entropy#59)",
+    ),
+    Mutant(
+        "vocabulary-softmax-of-one-rank",
+        AROUND,
+        "distributed/vocabulary_parallel.py",
+        {"p /= total[..., np.newaxis]": "p /= p.sum(axis=-1, keepdims=True)"},
+        "backward, the probabilities of each rank's own words sum to 1",
+    ),
+    Mutant(
+        "sequence-norms-not-summed",
+        AROUND,
+        "distributed/sequence_parallel.py",
+        {", grads | unflatten(total, parts)": ", grads"},
+        "the norms train on each rank's own positions, and drift apart "
+        "(NVIDIA/Megatron-LM#1446, EleutherAI/gpt-neox#1257)",
+    ),
+    Mutant(
+        "sequence-gather-cut-backward",
+        AROUND,
+        "distributed/sequence_parallel.py",
+        {
+            "lambda dx: communicator.reduce_scatter(dx, axis=1)": (
+                "lambda dx: np.split(dx, communicator.size, axis=1)[communicator.rank]"
+            )
+        },
+        "the backward pass of an all-gather takes its piece, and leaves out what the other "
+        "ranks have made of it (NVIDIA/TransformerEngine#1975)",
+    ),
+    Mutant(
+        "sequence-join-summed",
+        AROUND,
+        "distributed/sequence_parallel.py",
+        {
+            "lambda dy: np.split(dy, communicator.size, axis=1)[communicator.rank]": (
+                "lambda dy: communicator.reduce_scatter(dy, axis=1)"
+            )
+        },
+        "a cotangent that is the same on all ranks is summed over them (awslabs/slapo#20)",
+    ),
+    Mutant(
+        "pieces-fused-projection-cut-as-one",
+        AROUND,
+        "distributed/pieces.py",
+        {
+            '"query_key_value.weight": (1, 3)': '"query_key_value.weight": (1, 1)',
+            '"query_key_value.bias": (0, 3)': '"query_key_value.bias": (0, 1)',
+        },
+        "the columns of Q, K and V are cut in one piece: the first rank gets queries and no "
+        "values (awslabs/slapo#46)",
+    ),
+    Mutant(
+        "norm-counts-copies",
+        AROUND,
+        "distributed/pieces.py",
+        {
+            "np.array([global_norm(own)])": "np.array([global_norm(grads)])",
+            "float(np.hypot(norms[0], global_norm(whole)))": "float(norms[0])",
+        },
+        "what every rank has a copy of counts N times in the norm that clips "
+        "(NVIDIA-NeMo/RL#3788, ROCm/TransformerEngine#715)",
+    ),
+    Mutant(
+        "norm-of-one-rank",
+        AROUND,
+        "distributed/pieces.py",
+        {
+            "return float(np.hypot(norms[0], global_norm(whole)))": "return global_norm(grads)"
+        },
+        "each rank clips by the norm of what it has, and the copies drift apart "
+        "(huggingface/transformers#36132)",
+    ),
 ]
 
 MUTANTS = {mutant.name: mutant for mutant in CATALOGUE}

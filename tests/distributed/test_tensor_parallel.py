@@ -1,0 +1,206 @@
+"""Linear layers and heads over ranks: equal to the whole layer; f and g, each other's adjoints."""
+
+import numpy as np
+import pytest
+from witnesses import assert_close, gradients_of, normal, randomise, scattered
+
+from transformer_core.distributed import (
+    ColumnParallel,
+    Communicator,
+    OwnDraws,
+    ParallelSelfAttention,
+    RowParallel,
+    conjugate_pair,
+    cut,
+    gather,
+    on_threads,
+)
+from transformer_core.layers import Linear, MultiHeadSelfAttention
+
+SIZES = [1, 2, 3, 4]
+
+
+def inner(x, y):
+    return float((x * y).sum())
+
+
+@pytest.mark.equation("eq:conjugate-f-g")
+@pytest.mark.parametrize("size", SIZES)
+def test_g_is_the_adjoint_of_f(rng, size):
+    x, parts = normal(rng, (2, 5)), normal(rng, (size, 2, 5))
+
+    def work(c):
+        f, g = conjugate_pair(c)
+        part = parts[c.rank]
+        return (
+            inner(f.forward(x), part),  # one term of a sum over ranks
+            inner(x, f.backward(part)),
+            inner(g.forward(part), x),
+            inner(part, g.backward(x)),
+        )
+
+    left, right, left_g, right_g = np.transpose(on_threads(size, work))
+    assert right == pytest.approx(left.sum(), abs=1e-13)  # the same on every rank
+    assert left_g == pytest.approx(right_g.sum(), abs=1e-13)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_f_and_g_send_in_one_direction_each_an_all_reduce(size):
+    x = np.ones((2, 3, 4))
+
+    def work(c):
+        f, g = conjugate_pair(c)
+        f.forward(x), g.backward(x)
+        nothing = dict(c.sent)
+        f.backward(x), g.forward(x)
+        return nothing, sum(traffic.bytes for traffic in c.sent.values())
+
+    nothing, sent = zip(*on_threads(size, work), strict=True)
+    assert not any(nothing)
+    assert sum(sent) == 2 * 2 * (size - 1) * x.nbytes
+
+
+def whole_linear(name, bias):
+    layer = randomise(Linear(5, 7, np.random.default_rng(1), float, bias), rng_of(2))
+    return {f"{name}.{part}": array for part, array in layer.parameters().items()}
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed)
+
+
+def piece_of(name, arrays, communicator):
+    """Build a linear layer with this rank's piece of the parameters."""
+    layer = Linear(5, 7, rng_of(1), float, bias=f"{name}.bias" in arrays)
+    for full, array in cut(arrays, communicator).items():
+        setattr(layer, full.rpartition(".")[2], array)
+    return layer
+
+
+def run_whole(arrays, x, dy):
+    layer = Linear(5, 7, rng_of(1), float, bias=len(arrays) == 2)
+    for full, array in arrays.items():
+        setattr(layer, full.rpartition(".")[2], array)
+    y, cache = layer.forward(x)
+    return y, gradients_of(layer, dy, cache)
+
+
+@pytest.mark.equation("eq:column-parallel")
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("size", SIZES)
+def test_columns_make_up_the_layer(rng, size, bias):
+    arrays = whole_linear("hidden", bias)
+    x, dy = normal(rng, (2, 3, 5)), normal(rng, (2, 3, 7))
+    expected, gradients = run_whole(arrays, x, dy)
+
+    def work(c):
+        layer = ColumnParallel(piece_of("hidden", arrays, c), conjugate_pair(c)[0])
+        y, cache = layer.forward(x)
+        columns = c.bounds(7)[c.rank]
+        dx, grads = layer.backward(dy[..., columns], cache)
+        grads = gather({f"hidden.{n}": g for n, g in grads.items()}, c)
+        return c.all_gather(y, axis=-1), named(dx, grads)
+
+    for y, found in on_threads(size, work):
+        np.testing.assert_allclose(y, expected, atol=1e-13)
+        assert_close(found, gradients, 1e-13)
+
+
+@pytest.mark.equation("eq:row-parallel")
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_make_up_the_layer_and_the_bias_is_added_once(rng, size, bias):
+    arrays = whole_linear("output", bias)
+    x, dy = normal(rng, (2, 3, 5)), normal(rng, (2, 3, 7))
+    expected, gradients = run_whole(arrays, x, dy)
+
+    def work(c):
+        layer = RowParallel(piece_of("output", arrays, c), conjugate_pair(c)[1])
+        y, cache = layer.forward(x[..., c.bounds(5)[c.rank]])
+        dx, grads = layer.backward(dy, cache)
+        grads = gather({f"output.{n}": g for n, g in grads.items()}, c)
+        return y, named(c.all_gather(dx, axis=-1), grads)
+
+    for y, found in on_threads(size, work):
+        np.testing.assert_allclose(y, expected, atol=1e-13)
+        assert_close(found, gradients, 1e-13)
+
+
+def named(dx, grads):
+    return {"input 0": dx} | {n.rpartition(".")[2]: g for n, g in grads.items()}
+
+
+def cut_attention(whole, c):
+    """Cut a layer of self-attention, which nobody else uses."""
+    f, g = conjugate_pair(c)
+    pieces = cut(whole.parameters(), c)
+    layer = MultiHeadSelfAttention(24, 12, rng_of(1), float, whole.dropout)
+    for name, array in pieces.items():
+        part, last = name.split(".")
+        setattr(getattr(layer, part), last, array)
+    return ParallelSelfAttention(layer, f, g, c)
+
+
+@pytest.mark.equation("eq:heads-over-ranks")
+@pytest.mark.parametrize("mask", ["none", "of all heads", "of each head", "no batch"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("size", SIZES)
+def test_heads_make_up_the_layer(rng, size, dropout, mask):
+    whole = MultiHeadSelfAttention(24, 12, rng_of(1), float, dropout)
+    randomise(whole, rng)
+    x, dy = normal(rng, (2, 2, 5, 24))
+    keep = {
+        "none": None,
+        "of all heads": scattered(rng, 2, 1, 5, 5),
+        "of each head": scattered(rng, 2, 12, 5, 5),
+        "no batch": scattered(rng, 12, 5, 5),
+    }[mask]
+    expected, cache = whole.forward(x, keep, rng_of(3))
+    gradients = gradients_of(whole, dy, cache)
+
+    def work(c):
+        layer = cut_attention(whole, c)
+        y, cache = layer.forward(x, keep, rng_of(3))
+        dx, grads = layer.backward(dy, cache)
+        return y, {"input 0": dx} | gather(grads, c), c.sent
+
+    results = on_threads(size, work)
+    for y, found, _ in results:
+        np.testing.assert_allclose(y, expected, atol=1e-12)
+        assert_close(found, gradients, 1e-13)
+
+
+def test_a_mask_that_is_not_for_all_heads_is_refused(rng):
+    whole, x = MultiHeadSelfAttention(24, 12, rng, float), normal(rng, (1, 2, 24))
+
+    def work(c):
+        cut_attention(whole, c).forward(x, np.ones((1, 6, 2, 2), bool))
+
+    with pytest.raises(ValueError, match=r"keep: expected .* \(1, 12, 2, 2\), got"):
+        on_threads(2, work)
+
+
+def test_heads_that_the_ranks_do_not_divide_are_refused(rng):
+    whole = MultiHeadSelfAttention(12, 4, rng, float)
+
+    def work(c):
+        ParallelSelfAttention(whole, *conjugate_pair(c), c)
+
+    with pytest.raises(ValueError, match="heads: expected a multiple of the 3 ranks"):
+        on_threads(3, work)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_draws_for_pieces_are_the_draws_for_the_whole(size):
+    whole = rng_of(3).random((2, 12, 3), np.float32)
+
+    def work(c):
+        return OwnDraws(rng_of(3), c).random((2, 12 // c.size, 3), np.float32)
+
+    np.testing.assert_array_equal(np.concatenate(on_threads(size, work), 1), whole)
+
+
+def test_alone_everything_is_what_it_was(rng):
+    whole, x = MultiHeadSelfAttention(24, 12, rng, float), normal(rng, (2, 3, 24))
+    layer = cut_attention(whole, Communicator())
+    np.testing.assert_array_equal(layer.forward(x)[0], whole.forward(x)[0])

@@ -1,0 +1,255 @@
+"""A BERT on ranks is the BERT of one process: gradients, drops, training, checkpoints, bytes."""
+
+from functools import cache
+
+import cut_bert
+import numpy as np
+import pytest
+from cut_bert import B, D, L, T, Training, batch, bert, train_cut
+from ranks import mpiexec, on_mpi
+from witnesses import assert_close
+
+from transformer_core.distributed import Communicator, TensorParallelBert, on_threads
+from transformer_core.distributed.pieces import replicated
+from transformer_core.layers import FEED_FORWARDS, AttentionSpec, LayerSpec
+from transformer_core.models import Bert
+from transformer_core.models.stack_spec import StackSpec
+from transformer_core.optim import AdamW
+from transformer_core.training import train
+
+both = pytest.mark.parametrize("sequence", [False, True], ids=["tensor", "sequence"])
+sizes = pytest.mark.parametrize("size", [1, 2, 3, 4])
+placements = pytest.mark.parametrize("placement", ["pre", "post"])
+ties = pytest.mark.parametrize("tied", [True, False], ids=["tied", "own"])
+
+
+@both
+@sizes
+@placements
+@ties
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_gradients_are_those_of_one_process(size, sequence, placement, tied, dropout):
+    model, inputs = bert(placement, tied, dropout), batch(np.random.default_rng(3))
+
+    def generator():
+        return np.random.default_rng(4)
+
+    expected, gradients = model.loss_and_gradients(*inputs, rng=generator())
+
+    def work(c):
+        part = TensorParallelBert(model, c, sequence)
+        loss, grads = part.loss_and_gradients(*inputs, rng=generator())
+        assert grads.keys() == part.parameters().keys()
+        return loss, part.gather(grads)
+
+    results = on_threads(size, work)
+    assert len({loss for loss, _ in results}) == 1
+    for loss, found in results:
+        assert loss == pytest.approx(expected, rel=1e-13)
+        assert_close(found, gradients, 1e-12)
+
+
+def test_without_a_generator_nothing_is_dropped():
+    model, inputs = bert(dropout=0.3), batch(np.random.default_rng(3))
+    expected, _ = model.loss_and_gradients(*inputs)
+
+    def work(c):
+        return TensorParallelBert(model, c, True).loss_and_gradients(*inputs)[0]
+
+    assert on_threads(2, work) == pytest.approx([expected] * 2, rel=1e-13)
+
+
+@pytest.mark.equation("eq:megatron-bytes")
+@sizes
+def test_bytes_are_those_of_megatron(size):
+    model, inputs = bert(), batch(np.random.default_rng(3))
+    masked = inputs[2].sum()
+
+    def work(c):
+        part = TensorParallelBert(model, c)
+        part.loss_and_gradients(*inputs)
+        return sum(traffic.bytes for traffic in c.sent.values())
+
+    layers = (2 + 2) * L * B * T * D
+    numbers = layers + B * T * D + masked * D + 3 * masked
+    assert sum(on_threads(size, work)) == 2 * (size - 1) * 8 * numbers
+
+
+@pytest.mark.equation("eq:megatron-bytes")
+@sizes
+def test_layers_send_as_much_with_pieces_of_sequences(size):
+    model, x = bert(), np.random.default_rng(3).normal(size=(B, T, D))
+
+    def work(c):
+        encoder = TensorParallelBert(model, c, sequence=True).encoder
+        _, cache = encoder.forward(x)
+        encoder.backward(x, cache)
+        return {operation: traffic.bytes for operation, traffic in c.sent.items()}
+
+    parameters = model.encoder.parameters()
+    summed = sum(parameters[name].size for name in replicated(parameters))
+    sent = on_threads(size, work)
+    scattered = (size - 1) * 8 * (4 * L * B * T * D + summed)
+    ends = 2 * (size - 1) * 8 * B * T * D  # of the sequence, joined there and back
+    assert sum(traffic["reduce_scatter"] for traffic in sent) == scattered
+    assert sum(traffic["all_gather"] for traffic in sent) == scattered + ends
+
+
+@cache
+def trained_alone(placement, tied, dropout=0.2, steps=5):
+    training = Training(bert(placement, tied, dropout))
+    losses = training.run(range(steps))
+    return {"losses": np.array(losses)} | training.model.parameters()
+
+
+@both
+@sizes
+@placements
+@ties
+def test_training_with_clipping_and_dropout_ends_where_one_process_does(
+    size, sequence, placement, tied
+):
+    settings = {"placement": placement, "tied": tied, "dropout": 0.2}
+    for found in on_threads(size, lambda c: train_cut(c, sequence, **settings)):
+        assert_close(found, trained_alone(placement, tied), 1e-12)
+
+
+@both
+def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
+    def work(c):
+        model = TensorParallelBert(bert(dropout=0.2), c, sequence)
+        Training(model).run(range(3))
+        parameters = model.parameters()
+        return {name: parameters[name] for name in replicated(parameters)}
+
+    first, *others = on_threads(4, work)
+    assert len(first) > 10
+    for other in others:
+        for name, array in first.items():
+            np.testing.assert_array_equal(other[name], array)
+
+
+@pytest.mark.slow
+@both
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_model_learns_on_ranks(size, sequence):
+    """It learns to copy, from ids of which none is hidden, as fast as in one process."""
+    spec = LayerSpec(16, 4, 32, "post", dropout=0.1)
+    whole = Bert(spec, StackSpec(12, 8, 2), np.random.default_rng(1), tied=True)
+
+    def batches():
+        rng = np.random.default_rng(2)
+        while True:
+            ids = rng.integers(12, size=(8, 8))
+            yield ids, ids, rng.random(ids.shape) < 0.5
+
+    def work(c):
+        model = TensorParallelBert(whole, c, sequence)
+        optimizer = AdamW(model.parameters, 1e-2)
+        optimizer.norm = model.norm
+        history = train(model.loss_and_gradients, optimizer, batches(), 150, max_norm=1)
+        return [record["loss"] for record in history]
+
+    (alone,) = on_threads(1, work)
+    losses = on_threads(size, work)
+    assert losses[0] == losses[-1]
+    assert losses[0][0] > np.log(12) - 0.2
+    assert max(losses[0][-10:]) < 0.5
+    np.testing.assert_allclose(losses[0][:20], alone[:20], rtol=1e-3)
+
+
+@both
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+@pytest.mark.parametrize("before", [2, 3])
+def test_a_checkpoint_goes_on_with_any_number_of_ranks(before, after, sequence):
+    def first(c):
+        training = Training(TensorParallelBert(bert(dropout=0.2), c, sequence))
+        training.run(range(3))
+        return training.gathered()
+
+    saved = on_threads(before, first)[0]
+    assert saved[0].keys() == bert().parameters().keys()
+    assert saved[1].keys() == AdamW(bert().parameters).state().keys()
+
+    def second(c):
+        training = Training(TensorParallelBert(bert(dropout=0.2), c, sequence), saved)
+        training.run(range(3, 5))
+        return training.gathered()[0]
+
+    alone = trained_alone("post", True)
+    never_stopped = on_threads(before, lambda c: train_cut(c, sequence, dropout=0.2))
+    for found in on_threads(after, second):
+        assert_close(found, {n: a for n, a in alone.items() if n != "losses"}, 1e-12)
+        if after == before:
+            for name, array in found.items():
+                np.testing.assert_array_equal(array, never_stopped[0][name])
+
+
+def test_the_whole_model_is_left_as_it_was():
+    model = bert()
+    before = {name: array.copy() for name, array in model.parameters().items()}
+    on_threads(2, lambda c: Training(TensorParallelBert(model, c)).run(range(2)))
+    for name, array in model.parameters().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_rank_has_its_share_of_what_is_cut():
+    model = bert(tied=False)
+    parameters = model.parameters()
+    whole = sum(parameters[name].size for name in replicated(parameters))
+    total = sum(array.size for array in parameters.values())
+
+    def work(c):
+        parts = TensorParallelBert(model, c).parameters()
+        return sum(array.size for array in parts.values())
+
+    assert sum(on_threads(4, work)) == total - whole + 4 * whole
+
+
+@on_mpi
+@pytest.mark.slow
+def test_four_processes_end_where_four_threads_do(tmp_path):
+    result = mpiexec(4, cut_bert.__file__, tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    for sequence in (False, True):
+        threads = on_threads(4, lambda c, s=sequence: train_cut(c, s, dropout=0.2))
+        for rank, expected in enumerate(threads):
+            with np.load(tmp_path / f"{rank}-{sequence}.npz") as found:
+                assert set(found) == set(expected)
+                for name, array in expected.items():
+                    np.testing.assert_array_equal(found[name], array)
+            assert_close(expected, trained_alone("post", True), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "heads, hidden_width, vocabulary, message",
+    [
+        (4, 8, 9, "heads: expected a multiple of the 3 ranks, got 4"),
+        (3, 2, 9, "hidden_width: expected at least 3, one a rank, got 2"),
+        (3, 8, 2, "vocabulary: expected at least 3, one a rank, got 2"),
+        (AttentionSpec(3, 4, 2), 8, 9, "value_width: expected that of the keys"),
+    ],
+)
+def test_a_model_that_cannot_be_cut_is_refused(
+    heads, hidden_width, vocabulary, message
+):
+    spec = LayerSpec(12, heads, hidden_width, "pre")
+    model = Bert(spec, StackSpec(vocabulary, 6, 1), np.random.default_rng(1))
+    with pytest.raises(ValueError, match=message):
+        on_threads(3, lambda c: TensorParallelBert(model, c))
+
+
+def test_a_feed_forward_layer_of_another_kind_is_refused(monkeypatch):
+    class Other:
+        """Stands for a layer with parts of other names."""
+
+        def __init__(self, *settings):
+            self.hidden = None
+
+    monkeypatch.setitem(FEED_FORWARDS, "other", Other)
+    spec = LayerSpec(12, 3, 8, "pre", feed_forward="other")
+    model = Bert(spec, StackSpec(9, 6, 1), np.random.default_rng(1))
+    with pytest.raises(
+        ValueError, match="feed_forward: expected FeedForward, got Other"
+    ):
+        TensorParallelBert(model, Communicator())
