@@ -9,6 +9,14 @@ from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.distributed.group import Group, grid
 from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
 from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
+from transformer_core.distributed.pipeline import PipelineBert
+from transformer_core.distributed.schedules import (
+    Step,
+    bubble,
+    gpipe,
+    live_activations,
+    one_forward_one_backward,
+)
 from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
     sequence_pair,
@@ -40,20 +48,31 @@ __all__ = [
     "OwnDraws",
     "ParallelReadout",
     "ParallelSelfAttention",
+    "PipelineBert",
     "RowParallel",
     "SequenceParallelEncoder",
+    "Step",
     "TensorParallelBert",
     "ThreadCommunicator",
+    "ThreadCommunicator",
+    "Traffic",
     "Traffic",
     "VocabularyEmbedding",
+    "bubble",
     "conjugate_pair",
     "cut",
     "flatten",
+    "flatten",
     "gather",
+    "gpipe",
     "grid",
     "guarded",
+    "guarded",
+    "live_activations",
     "norm_of_pieces",
     "on_threads",
+    "on_threads",
+    "one_forward_one_backward",
     "sequence_pair",
     "unflatten",
     "vocabulary_cross_entropy",
