@@ -1977,6 +1977,7 @@ CATALOGUE = [
             "            put(layer, bucket.stand_ins)": "        yield"
         },
         "what was gathered stays: every rank ends with all parameters",
+    ),
     # Many machines: tensor
     Mutant(
         "f-not-summed-backward",

@@ -20,6 +20,7 @@ from practice.versions import (
     layers,
     linear,
     mean_squared_error,
+    one_layer,
     optimizers,
     rearranging,
     softmax,
@@ -38,6 +39,7 @@ FILES = (
     dropout,
     layers,
     optimizers,
+    one_layer,
 )
 
 

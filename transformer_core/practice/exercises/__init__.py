@@ -34,6 +34,7 @@ CHAPTERS = (
     "cost",
     "speed",
     "many_machines",
+    "one_layer",
     "internet_scale",
     "taylor",
     "jacobians",

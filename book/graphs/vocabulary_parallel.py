@@ -1,0 +1,81 @@
+"""Cross-entropy of one word, its logits on two ranks: a sum on each, and the sum of both."""
+
+import numpy as np
+from graphs import Graph, Way, number, row
+
+from transformer_core.ops import cross_entropy, cross_entropy_backward
+
+z = np.log(2) * np.array([2.0, 0, 1])
+loss, cache = cross_entropy(z[np.newaxis], np.array([0]))
+dz = cross_entropy_backward(1.0, cache)[0]
+greatest = z.max()
+pieces = {0: slice(0, 1), 1: slice(1, 3)}
+sums = {rank: np.exp(z[at] - greatest).sum() for rank, at in pieces.items()}
+total = sums[0] + sums[1]
+of_sum = {rank: np.exp(z[at] - greatest) / total for rank, at in pieces.items()}
+NAMES = "\N{SUPERSCRIPT ZERO}\N{SUPERSCRIPT ONE}"
+
+graph = Graph("Cross-entropy on two ranks: the hidden word was *cats*", lanes=2)
+graph.node(
+    "z0",
+    f"z{NAMES[0]}",
+    z[pieces[0]],
+    dz[pieces[0]],
+    at=(0, 0),
+    ways=(Way("loss", "target", np.array([-1.0])), Way("s0", "sum", of_sum[0])),
+)
+graph.node("z1", f"z{NAMES[1]}", z[pieces[1]], dz[pieces[1]], at=(0, 1))
+for r in range(2):
+    graph.node(
+        f"s{r}",
+        f"s{NAMES[r]}",
+        sums[r],
+        1 / total,
+        at=(1, r),
+        of=f"z{r}",
+        by=lambda z: np.exp(z - greatest).sum(),
+    )
+graph.node("s", "s", total, 1 / total, at=(2, 1), of="s0 s1", by=np.add)
+graph.node(
+    "loss",
+    "ℒ",
+    loss,
+    1.0,
+    at=(3, 0.5),
+    of="z0 s",
+    by=lambda z0, s: greatest + np.log(s) - z0[0],
+)
+graph.edge("z0", "loss", wide=-0.4)
+
+graph.step(
+    f"Forward. Rank 0 has the logit of *cats*, {row(z[:1])}, rank 1 those of *chase* and "
+    f"*mice*, {row(z[1:])}. They share the maximum, {number(greatest)}.",
+    "z0",
+    "z1",
+)
+graph.step(
+    f"Each adds up its exponentials, less the maximum: {number(sums[0])} and "
+    f"{number(sums[1])}.",
+    "s0",
+    "s1",
+)
+graph.step(f"The second number that they share: s = {number(total)}.", "s")
+graph.step(
+    f"The third is the logit of *cats*, from rank 0: ℒ = {number(greatest)} + ln "
+    f"{number(total)} − {number(z[0])} = {number(loss)}.",
+    "loss",
+)
+graph.step("Backward. The loss is the end: its cotangent is 1.", "loss'")
+graph.step("The rank that has the target subtracts 1.", "z0<loss")
+graph.step(f"The slope of ln s is 1/s = {number(1 / total)}.", "s'")
+graph.step("A sum hands it to both ranks as it is.", "s0'", "s1'")
+graph.step(
+    f"Each rank multiplies by its own exponentials: {row(of_sum[0])} and {row(of_sum[1])}.",
+    "z0<s0",
+    "z1'",
+)
+graph.step(
+    f"z̄ = {row(dz[:1])} on rank 0 and {row(dz[1:])} on rank 1, with the sum "
+    f"{number(dz.sum())}. Nobody had to send a gradient.",
+    "z0'",
+)

@@ -1,0 +1,254 @@
+"""Chapter 460: a feed-forward layer and a cross-entropy in pieces, one for each rank."""
+
+import numpy as np
+
+from transformer_core.ops import linear, linear_backward, relu, relu_backward
+from transformer_core.practice.exercise import (
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_core.practice.exercises.structure import difference
+
+
+def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
+    y, caches = output_bias, []
+    hidden = zip(hidden_weights, hidden_biases, output_weights, strict=True)
+    for hidden_weight, hidden_bias, output_weight in hidden:
+        h, read = linear(x, hidden_weight, hidden_bias)
+        a, bent = relu(h)
+        part, wrote = linear(a, output_weight)
+        y = y + part
+        caches.append((read, bent, wrote))
+    return y, caches
+
+
+def split_feed_forward_backward(dy, caches):
+    dx, of_ranks = 0, []
+    for read, bent, wrote in caches:
+        da, doutput_weight, _ = linear_backward(dy, wrote)
+        part, *dhidden = linear_backward(relu_backward(da, bent), read)
+        dx = dx + part
+        of_ranks.append((*dhidden, doutput_weight))
+    stacked = map(np.stack, zip(*of_ranks, strict=True))
+    return dx, *stacked, dy.sum(axis=tuple(range(dy.ndim - 1)))
+
+
+def feed_forward_points():
+    def draw(name, ranks, batch, length, width, hidden):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width),
+                "hidden_weights": normal(2, ranks, width, hidden),
+                "hidden_biases": normal(3, ranks, hidden),
+                "output_weights": normal(4, ranks, hidden, width),
+                "output_bias": normal(5, width),
+            },
+            normal(6, batch, length, width),
+            {"N": ranks, "B": batch, "T": length, "D": width, "F": ranks * hidden},
+        )
+
+    generic = draw("generic", 2, 3, 4, 5, 7)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
+                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
+                "no output bias": {"output_bias": np.zeros(5)},
+            },
+        ),
+        draw("one rank", 1, 3, 4, 5, 7),
+        draw("three ranks", 3, 2, 4, 5, 7),
+        draw("generic, other sizes", 2, 5, 3, 4, 11),
+    ]
+
+
+def ranks_terms(point):
+    _, caches = split_feed_forward(**point.arguments)
+    parts = []
+    for read, bent, wrote in caches:
+        da, *_ = linear_backward(point.cotangent, wrote)
+        parts.append(linear_backward(relu_backward(da, bent), read)[0])
+    return {f"{ORDINALS[rank]} rank's term": part for rank, part in enumerate(parts)}
+
+
+def written_terms(point):
+    bias = point.arguments["output_bias"]
+    terms = {"the bias": bias + np.zeros(point.cotangent.shape)}
+    for rank in range(len(point.arguments["output_weights"])):
+        only = {
+            name: array[rank : rank + 1]
+            if name.endswith(("weights", "biases"))
+            else array
+            for name, array in point.arguments.items()
+        }
+        y, _ = split_feed_forward(**only)
+        terms[f"what {ORDINALS[rank]} rank writes"] = y - bias
+    return terms
+
+
+ORDINALS = ("the first", "the second", "the third")
+
+
+def second_maps(point, outputs):
+    y, _ = split_feed_forward(**point.arguments)
+    written = y - point.arguments["output_bias"]
+    return difference(
+        (outputs["doutput_weights"] * point.arguments["output_weights"]).sum(),
+        (point.cotangent * written).sum(),
+    )
+
+
+def first_maps(point, outputs):
+    return difference(
+        (outputs["dhidden_weights"] * point.arguments["hidden_weights"]).sum(),
+        (outputs["dx"] * point.arguments["x"]).sum(),
+    )
+
+
+def split_cross_entropy(logits, targets):
+    width = logits.shape[-1]
+    z = logits - logits.max(axis=(0, -1), keepdims=True)
+    exponentials = np.exp(z)
+    total = exponentials.sum(axis=(0, -1))
+    at = targets // width, np.arange(len(targets)), targets % width
+    return (np.log(total) - z[at]).mean(), (exponentials, total, at)
+
+
+def split_cross_entropy_backward(dloss, cache):
+    exponentials, total, at = cache
+    dlogits = exponentials / total[:, np.newaxis]
+    dlogits[at] -= 1
+    return dloss / len(total) * dlogits
+
+
+def cross_entropy_points():
+    def draw(name, ranks, positions, width):
+        targets = np.random.default_rng(2).integers(ranks * width, size=positions)
+        return Point(
+            name,
+            {"logits": normal(1, ranks, positions, width), "targets": targets},
+            -1.7,
+            {"N": ranks, "M": positions, "V": ranks * width},
+        )
+
+    generic = draw("generic", 2, 6, 5)
+    logits, targets = generic.arguments.values()
+    far = np.array([[[1000.0]], [[-1000.0]]])
+    return [
+        *variants(
+            generic,
+            {
+                "logits of 1000 on one rank": {"logits": logits + far},
+                "every target on one rank": {"targets": targets % 5},
+                "cotangent 1": {"cotangent": 1.0},
+            },
+        ),
+        draw("one rank", 1, 6, 5),
+        draw("three ranks", 3, 4, 5),
+        draw("generic, other sizes", 2, 3, 7),
+    ]
+
+
+def sums_over_ranks(point, outputs):
+    dlogits = outputs["dlogits"]
+    return np.abs(dlogits.sum(axis=(0, -1))).max() / np.abs(dlogits).max()
+
+
+def cross_entropy_terms(point):
+    logits, targets = point.arguments.values()
+    exponentials, total, at = split_cross_entropy(logits, targets)[1]
+    said = exponentials / total[:, np.newaxis]
+    there = np.zeros_like(said)
+    there[at] = -1
+    share = point.cotangent / len(targets)
+    return {
+        "what the model says": share * said,
+        "what is true": share * there,
+    }
+
+
+EXERCISES = [
+    OpExercise(
+        name="split_feed_forward",
+        chapter="460_one_layer",
+        forward=split_feed_forward,
+        backward=split_feed_forward_backward,
+        functions=(
+            Function(
+                "x, hidden_weights, hidden_biases, output_weights, output_bias",
+                "x (..., D), hidden_weights (N, D, F/N), hidden_biases (N, F/N), "
+                "output_weights (N, F/N, D), output_bias (D,) -> y (..., D), cache; with ReLU",
+                "eq:row-parallel",
+            ),
+            Function(
+                "dy, cache",
+                "dy (..., D) -> dx (..., D), dhidden_weights (N, D, F/N), "
+                "dhidden_biases (N, F/N), doutput_weights (N, F/N, D), doutput_bias (D,)",
+                "eq:conjugate-f-g",
+            ),
+        ),
+        inputs=(
+            "x",
+            "hidden_weights",
+            "hidden_biases",
+            "output_weights",
+            "output_bias",
+        ),
+        within=("ops/linear.py", "ops/relu.py"),
+        points=feed_forward_points,
+        hints=(
+            "Each rank is a feed-forward layer of its own, with F/N units and without an output "
+            "bias. What becomes of what they write?",
+            "The output is a sum over ranks, and the bias belongs to the sum: it is added once. "
+            "Keep a cache for each rank.",
+            "The cotangent of a sum goes to every rank as it is. Every rank has read x, so that "
+            "dx is a sum over ranks again; the gradients of the weights stay where they are.",
+        ),
+        theorems=(
+            Theorem("<dW_2, W_2> = <dy, y - b_2>, over all ranks", second_maps),
+            Theorem("<dW_1, W_1> = <dx, x>, over all ranks", first_maps),
+        ),
+        terms={"dx": ranks_terms, "y": written_terms},
+    ),
+    OpExercise(
+        name="split_cross_entropy",
+        chapter="460_one_layer",
+        forward=split_cross_entropy,
+        backward=split_cross_entropy_backward,
+        functions=(
+            Function(
+                "logits, targets",
+                "logits (N, M, V/N), targets (M,) of 0 to V - 1 -> loss, cache; rank r has the "
+                "tokens from r V/N on",
+                "eq:vocabulary-cross-entropy",
+            ),
+            Function(
+                "dloss, cache",
+                "dloss a number -> dlogits (N, M, V/N)",
+                "eq:vocabulary-cross-entropy-backward",
+            ),
+        ),
+        inputs=("logits",),
+        points=cross_entropy_points,
+        hints=(
+            "Three numbers a position have to be known to all ranks. Which?",
+            "The maximum and the sum of the exponentials run over all ranks. The target's logit "
+            "stands on one rank: which, and in which of its columns?",
+            "In the backward pass every rank has what it needs: its own exponentials, and the "
+            "sum over all ranks. One rank subtracts 1 in each row.",
+        ),
+        theorems=(
+            Theorem(
+                "each position's gradient sums to 0, over all ranks", sums_over_ranks
+            ),
+        ),
+        terms={"dlogits": cross_entropy_terms},
+    ),
+]
