@@ -1,0 +1,27 @@
+"""The judge of many machines hears mistakes between ranks, and nothing of the right package."""
+
+import pytest
+
+from transformer_core.practice.catalogue import MUTANTS
+from transformer_core.practice.planting import planted
+from transformer_core.practice.ranks import ranks_check
+
+
+def test_the_right_package_passes():
+    assert ranks_check() is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mutant", "scheme"),
+    [
+        ("accumulation-mean-of-means", "data parallel"),
+        ("sharded-parameters-not-gathered", "sharded optimiser, stage 1"),
+        ("row-parallel-bias-on-every-rank", "tensor parallel"),
+        ("sequence-norms-not-summed", "sequence parallel"),
+        ("local-deltas-summed", "local steps"),
+    ],
+)
+def test_a_mistake_between_ranks_is_heard_where_it_is(mutant, scheme):
+    with planted(MUTANTS[mutant]):
+        assert ranks_check().startswith(f"{scheme}: ")
