@@ -83,9 +83,9 @@ def ranks_check() -> str | None:
             if not np.allclose(trained.losses, losses, rtol=TOLERANCE, atol=0):
                 return f"{name}: losses {trained.losses} on rank {rank}, alone {losses}"
             for parameter, array in trained.parameters.items():
-                error = np.abs(array - parameters[parameter]).max()
-                if not error < TOLERANCE:
-                    return f"{name}: error {error:.0e} in {parameter} on rank {rank}"
+                off = np.abs(array - parameters[parameter]).max()
+                if not off < TOLERANCE:
+                    return f"{name}: error {off:.0e} in {parameter} on rank {rank}"
         missing = parameters.keys() - {n for rank in ranks for n in rank.parameters}
         if missing:
             return f"{name}: no rank has {summary(missing)}"
