@@ -1,6 +1,7 @@
 """Trainings on disk, by a recipe that takes no time."""
 
 import json
+import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -220,6 +221,32 @@ def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
     begun = (folder / "settings.json").exists()
     assert begun == (writes >= 3)
     assert run_of(folder, resume=begun) == whole
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("size, file", [(10, "history.json"), (2000, "checkpoint")])
+def test_a_disk_that_is_full_keeps_the_checkpoint_before(
+    tmp_path, folder, ranks, size, file
+):
+    """From step 8 on, no file may be longer than a limit."""
+    import resource
+
+    large = {"sizes": {"width": 300}}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+    try:
+        with pytest.raises(OSError, match=f"File too large: .*{file}"):
+            on_ranks(ranks, folder, noisy(8, fill), **large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert Run(folder).steps() == 5
+    assert not list(folder.glob(".*.part"))
+    whole = run_of(tmp_path / "whole", **large)
+    assert run_of(folder, resume=True) == whole
 
 
 def test_an_error_in_training_leaves_the_losses_before_it(folder):
