@@ -15,13 +15,27 @@ from transformer_core.distributed.schedules import (
     live_activations,
     one_forward_one_backward,
 )
+from transformer_core.distributed.sharded_optimizer import (
+    Bucket,
+    ReducedLayer,
+    ShardedOptimizer,
+)
+from transformer_core.distributed.sharded_parameters import (
+    GatheredLayer,
+    ShardedParameters,
+)
 from transformer_core.distributed.threads import ThreadCommunicator, on_threads
 
 __all__ = [
+    "Bucket",
     "CommunicationError",
     "Communicator",
+    "GatheredLayer",
     "MpiCommunicator",
     "PipelineBert",
+    "ReducedLayer",
+    "ShardedOptimizer",
+    "ShardedParameters",
     "Step",
     "ThreadCommunicator",
     "Traffic",
