@@ -27,6 +27,7 @@ from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimi
 from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.optim import SGD
 from transformer_core.training import DataParallel, Run
+from transformer_core.training import train as loop
 
 ZERO_1, ZERO_2 = (partial(ShardedOptimizer, stage=stage) for stage in (1, 2))
 STAGES = [
@@ -237,6 +238,46 @@ def test_a_rank_may_have_no_part_of_a_bucket():
     assert [list(spans) for spans, _ in found] == [[], ["a"], ["a"], ["b"]]
     for _, whole in found:
         assert_same_bits(whole, arrays)
+
+
+@every_size
+def test_gathering_a_bucket_is_the_adjoint_of_reducing_it(size):
+    rng = np.random.default_rng(9)
+    like = {"a": np.empty((3, 2)), "b": np.empty(5)}
+    x, y = rng.normal(size=11), rng.normal(size=(size, 11))
+
+    def work(communicator):
+        bucket, mine = Bucket(like, communicator), unflatten(y[communicator.rank], like)
+        own = x[communicator.bounds(11)[communicator.rank]]
+        ends = np.cumsum([span.stop - span.start for span in bucket.spans.values()])
+        pieces = dict(zip(bucket.spans, np.split(own, ends[:-1]), strict=True))
+        whole, reduced = bucket.all_gather(pieces), bucket.reduce_scatter(mine, 1)
+        return (
+            sum((whole[name] * mine[name]).sum() for name in like),
+            sum((pieces[name] * reduced[name]).sum() for name in pieces),
+        )
+
+    forwards, backwards = np.sum(on_threads(size, work), axis=0)
+    assert abs(forwards - backwards) < 1e-13
+
+
+def test_it_is_trained_as_any_optimiser_is():
+    def work(communicator):
+        sharded = ZERO_1(bert(), ADAMW, communicator)
+
+        def loss_and_gradients(*arrays, rng):
+            shard, weight = part(arrays, communicator)
+            return sharded.loss_and_gradients(*shard, weight=weight)
+
+        batches = (batch(sharded.model, step) for step in range(STEPS))
+        options = {"schedule": lambda step: 1e-3 * step, "max_norm": 0.5}
+        return loop(loss_and_gradients, sharded, batches, STEPS, **options)
+
+    first, second = on_threads(2, work)
+    (expected,) = on_threads(1, work)
+    assert first == second
+    losses = [[record["loss"] for record in run] for run in (first, expected)]
+    np.testing.assert_allclose(*losses, rtol=0, atol=1e-12)
 
 
 def test_the_learning_rate_and_the_steps_are_the_optimisers():

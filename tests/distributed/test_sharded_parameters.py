@@ -13,6 +13,7 @@ from sharding import (
     EVERYTHING,
     SIZES,
     VARIANTS,
+    B,
     T,
     V,
     assert_close,
@@ -34,6 +35,7 @@ from transformer_core.layers import AttentionSpec, LayerSpec, Linear
 from transformer_core.layers.layer import Layer
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import AdamW, Muon
+from transformer_core.training.data_parallel import SequenceGenerators
 
 every_size = pytest.mark.parametrize("size", SIZES)
 
@@ -109,24 +111,22 @@ def test_a_model_of_layers_alone_is_sent_three_times(size):
     assert sum(sent for *_, sent in ranks) == 3 * (size - 1) * whole
 
 
-def test_what_was_dropped_is_dropped_again():
+@pytest.mark.parametrize("draw", [np.random.default_rng, SequenceGenerators])
+def test_what_was_dropped_is_dropped_again(draw):
     def work(communicator, shard):
-        model = bert(EVERYTHING | {"dropout": 0.3})
-        sharded = shard(model, ADAMW, communicator)
-        rng = np.random.default_rng([5, communicator.rank])
-        arrays = batch(model, 0)
-        return sharded.loss_and_gradients(*arrays, weight=1, rng=rng), rng.random()
+        sharded = shard(bert(EVERYTHING | {"dropout": 0.3}), ADAMW, communicator)
+        rng = draw(np.arange(B) + 10 * communicator.rank)
+        loss, pieces = sharded.loss_and_gradients(
+            *batch(sharded.model, 0), weight=1, rng=rng
+        )
+        return loss, pieces, rng.random((B, 2))
 
-    stage_2 = partial(ShardedOptimizer, stage=2)
-    for one, other in zip(
-        on_threads(2, work, stage_2),
-        on_threads(2, work, ShardedParameters),
-        strict=True,
-    ):
-        (loss, pieces), drawn_next = one
-        assert other[0][0] == loss
-        assert_same_bits(other[0][1], pieces)
-        assert other[1] == drawn_next
+    stage_2 = on_threads(2, work, partial(ShardedOptimizer, stage=2))
+    stage_3 = on_threads(2, work, ShardedParameters)
+    for one, other in zip(stage_2, stage_3, strict=True):
+        assert one[0] == other[0]
+        assert_same_bits(other[1], one[1])
+        np.testing.assert_array_equal(one[2], other[2])  # what is drawn next
 
 
 @pytest.mark.parametrize(

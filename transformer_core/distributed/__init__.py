@@ -22,8 +22,15 @@ from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
     sequence_pair,
 )
-from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
-from transformer_core.distributed.sharded_parameters import ShardedParameters
+from transformer_core.distributed.sharded_optimizer import (
+    Bucket,
+    ReducedLayer,
+    ShardedOptimizer,
+)
+from transformer_core.distributed.sharded_parameters import (
+    GatheredLayer,
+    ShardedParameters,
+)
 from transformer_core.distributed.tensor_parallel import (
     Collective,
     ColumnParallel,
@@ -42,10 +49,12 @@ from transformer_core.distributed.vocabulary_parallel import (
 )
 
 __all__ = [
+    "Bucket",
     "Collective",
     "ColumnParallel",
     "CommunicationError",
     "Communicator",
+    "GatheredLayer",
     "Group",
     "LocalSteps",
     "MpiCommunicator",
@@ -53,6 +62,7 @@ __all__ = [
     "ParallelReadout",
     "ParallelSelfAttention",
     "PipelineBert",
+    "ReducedLayer",
     "RowParallel",
     "SequenceParallelEncoder",
     "ShardedOptimizer",

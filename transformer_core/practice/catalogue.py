@@ -2193,6 +2193,7 @@ CATALOGUE = [
         {"min(ahead(s), batches)": "ahead(s)"},
         "1F1B begins with as many forward passes as there are stages ahead, even if there are "
         "fewer micro-batches (pytorch/PiPPy#1081, AMD-AGI/Primus#1003)",
+    ),
     # Many machines: training
     Mutant(
         "ranks-mean-of-means",
