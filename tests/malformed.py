@@ -162,11 +162,13 @@ class Setting:
 
 
 def whole(value, least=1, optional=False):
-    """A whole number."""
+    """A whole number: a size from 1 on, which has a limit, or a number from 0 on."""
     return Setting(
         value,
         lambda v: (
-            isinstance(v, (int, np.integer)) and v is not True and least <= v < 2**31
+            isinstance(v, (int, np.integer))
+            and v is not True
+            and least <= v < (2**31 if least else np.inf)
         ),
         optional,
     )

@@ -83,7 +83,7 @@ OPTIM = {
     "warmup_stable_decay": call(
         optim.warmup_stable_decay,
         step=Setting(2, lambda v: isinstance(v, (int, np.integer)) and 1 <= v <= 9),
-        steps=Setting(9, lambda v: isinstance(v, (int, np.integer)) and 2 <= v < 2**31),
+        steps=Setting(9, lambda v: isinstance(v, (int, np.integer)) and 2 <= v),
         peak=positive(0.1),
         warmup=whole(2, least=0),
         decay=whole(3, least=0),

@@ -114,6 +114,11 @@ def test_what_is_not_a_positive_whole_number_is_named(value):
     assert str(error.value) == message
 
 
+def test_sizes_that_no_array_has_are_named():
+    with pytest.raises(ValueError, match="heads: expected at most 2147483647, got 10+"):
+        check_positive_int("heads", 10**30)
+
+
 def test_ids_of_the_vocabulary_pass():
     check_ids("ids", np.array([[0, 4], [2, 2]], np.uint8), 5)
 

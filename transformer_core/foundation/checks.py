@@ -117,19 +117,19 @@ def fits(actual, sizes):
 
 
 def check_whole(name: str, value: int, least: int = 0) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number from ``least`` to 2^31 - 1."""
+    """Raise ``ValueError`` unless ``value`` is a whole number of at least ``least``."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < least:
         raise ValueError(
             f"{name}: expected a whole number of at least {least}, got {value!r}"
         )
-    if value > LARGEST_SIZE:
-        raise ValueError(f"{name}: expected at most {LARGEST_SIZE}, got {value:.3g}")
 
 
 def check_positive_int(name: str, value: int) -> None:
     """Raise ``ValueError`` unless ``value`` is a whole number from 1 to 2^31 - 1."""
     check_whole(name, value, least=1)
+    if value > LARGEST_SIZE:
+        raise ValueError(f"{name}: expected at most {LARGEST_SIZE}, got {value}")
 
 
 def check_rate(name: str, rate: float) -> None:

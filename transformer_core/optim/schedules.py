@@ -2,7 +2,6 @@
 
 from transformer_core.foundation.checks import (
     check_positive,
-    check_positive_int,
     check_whole,
 )
 
@@ -36,7 +35,7 @@ def warmup_stable_decay(
         If ``step`` is not one of 1 to ``steps``, ``peak`` is not positive and finite, or
         ``warmup`` or ``decay`` is not a whole number of at least 0.
     """
-    check_positive_int("steps", steps)
+    check_whole("steps", steps, least=1)
     check_whole("step", step)
     if not 1 <= step <= steps:
         raise ValueError(f"step: expected one of 1 to {steps}, got {step}")
