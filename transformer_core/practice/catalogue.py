@@ -2138,6 +2138,7 @@ CATALOGUE = [
         },
         "each rank clips by the norm of what it has, and the copies drift apart "
         "(huggingface/transformers#36132)",
+    ),
     # Many machines: carriers
     Mutant(
         "ranks-length-cut-short",
