@@ -12,12 +12,22 @@ from transformer_core.optim import AdamW, warmup_stable_decay
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
 
 SEEDS = range(5)
-RATES = 1e-2, 3e-2, 1e-1
 WORKERS = 8
 SEQUENCES = 1  # of a worker in a step
 STEPS = 500  # of each worker, where all of them take as many
 EVERY = 5, 25, 125
-OUTER = {"published": (0.7, 0.9), "mean": (1.0, 0.0)}  # learning rate, momentum
+OUTER = {
+    "mean": (1.0, 0.0),
+    "half": (0.7, 0.5),
+    "published": (0.7, 0.9),
+}  # rate, momentum
+RATES = {  # of the inner steps, around the best
+    "synchronous": (1e-2, 3e-2, 1e-1, 3e-1),
+    "alone": (1e-2, 3e-2, 1e-1),
+    "mean": (1e-2, 3e-2, 1e-1),
+    "half": (1e-2, 3e-2, 1e-1),
+    "published": (3e-3, 1e-2, 3e-2),
+}
 SPEC = LayerSpec(32, 4, 64, "pre")
 LOOKS = 20  # at the error on unseen sequences
 
@@ -25,11 +35,12 @@ LOOKS = 20  # at the error on unseen sequences
 def runs():
     """The settings of every run."""
     for seed in SEEDS:
-        for rate in RATES:
-            yield {"kind": "synchronous", "rate": rate, "seed": seed}
-            yield {"kind": "alone", "rate": rate, "seed": seed}
+        for kind in ("synchronous", "alone"):
+            for rate in RATES[kind]:
+                yield {"kind": kind, "rate": rate, "seed": seed}
+        for outer in OUTER:
             for every in EVERY:
-                for outer in OUTER:
+                for rate in RATES[outer]:
                     yield {
                         "kind": "local",
                         "every": every,
@@ -37,7 +48,7 @@ def runs():
                         "rate": rate,
                         "seed": seed,
                     }
-        for outer in ("published", "mean"):
+        for outer in ("mean", "half"):
             for change in (
                 {"who": "stragglers", "weights": "steps"},
                 {"who": "stragglers", "weights": "equal"},
