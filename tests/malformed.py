@@ -106,8 +106,8 @@ class Weights(Reals):
 
     entries = (-1, np.nan, np.inf, 0, 1e300)
 
-    def __init__(self, axes):
-        super().__init__(axes, optional=True, ok=lambda entry: 0 <= entry < np.inf)
+    def __init__(self, axes, optional=True):
+        super().__init__(axes, optional, ok=lambda entry: 0 <= entry < np.inf)
 
     def valid(self, rng):
         return rng.random(self.shape()) + 1

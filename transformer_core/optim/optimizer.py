@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_names, check_positive
+from transformer_core.foundation.checks import check_floats, check_names, check_positive
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit, join, summary
 from transformer_core.optim.clipping import clipping_factor, global_norm
@@ -45,7 +45,7 @@ class Optimizer:
         check_names("parameters", self.current())
         self.parameters = dict(self.current())
         for name, array in self.parameters.items():
-            check_array(name, array)
+            check_floats(name, array, ...)
             if array.dtype.kind not in "fO":  # objects: exact numbers, for paper
                 raise ValueError(
                     f"{name}: expected floating-point numbers, got {array.dtype}"

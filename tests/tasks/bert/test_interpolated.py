@@ -137,7 +137,7 @@ def test_hidden_neighbours_are_not_counted():
         ),
         (
             lambda: Interpolated(BLOCKS, V).measure(BLOCKS, BLOCKS, BLOCKS > 9),
-            "targets: expected masked tokens, none of them special",
+            "masked: expected at least one masked token, got none",
         ),
         (
             lambda: Interpolated(BLOCKS, V).fit(BLOCKS, BLOCKS, BLOCKS > 1),

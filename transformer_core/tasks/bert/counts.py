@@ -2,12 +2,19 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_shape
+from transformer_core.foundation.checks import (
+    check_ids,
+    check_positive_int,
+    check_reals,
+    check_shape,
+)
+from transformer_core.models.bert import check_masked
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 
 
 def frequencies(blocks: np.ndarray, vocabulary: int) -> np.ndarray:
     """Return each token's share of the tokens that may be masked, (V,); 0 for special tokens."""
+    check_positive_int("vocabulary", vocabulary)
     check_ids("blocks", blocks, vocabulary)
     counts = np.bincount(blocks.ravel(), minlength=vocabulary).astype(np.float64)
     counts[: len(SPECIAL_TOKENS)] = 0
@@ -18,8 +25,16 @@ def frequencies(blocks: np.ndarray, vocabulary: int) -> np.ndarray:
 
 def entropy(shares: np.ndarray) -> float:
     r"""Return the entropy :math:`-\sum_v f_v \ln f_v` of shares f, in nats (eq:entropy)."""
+    check_shares(shares)
     positive = shares[shares > 0]
     return float(-(positive * np.log(positive)).sum())
+
+
+def check_shares(shares: np.ndarray) -> None:
+    """Raise ``ValueError`` unless shares are at least 0 and finite, and one is positive."""
+    check_reals("shares", shares, "V")
+    if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.any()):
+        raise ValueError(f"shares: expected finite ones from 0 up, got {shares}")
 
 
 class Trigrams:
@@ -39,6 +54,7 @@ class Trigrams:
 
     def __init__(self, blocks: np.ndarray, vocabulary: int):
         check_shape("blocks", blocks, "N", "T")
+        check_positive_int("vocabulary", vocabulary)
         check_ids("blocks", blocks, vocabulary)
         left, right = (part.ravel() for part in neighbours(blocks))
         middle = blocks.ravel().astype(np.int64)
@@ -54,7 +70,7 @@ class Trigrams:
         """Return a guess for each masked token, in the order of ``inputs[masked]``."""
         check_shape("inputs", inputs, "N", "T")
         check_ids("inputs", inputs, self.vocabulary)
-        check_shape("masked", masked, *inputs.shape)
+        check_masked(masked, inputs.shape)
         left, right = (part[masked] for part in neighbours(inputs))
         guesses = np.full(len(left), self.top)
         for table, keys in (

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from transformer_core.foundation.checks import is_real
+
 PASSAGE = 1000  # characters
 
 
@@ -32,8 +34,8 @@ def read_documents(path: str | Path) -> list[Document]:
     ValueError
         If there is no such file or folder, no text in it, or a file is not UTF-8.
     """
-    if path == "":
-        raise ValueError("path: expected a file or a folder, got ''")
+    if not isinstance(path, (str, Path)) or path == "":
+        raise ValueError(f"path: expected a file or a folder, got {path!r}")
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.txt") if file.is_file())
@@ -58,7 +60,7 @@ def read_text(file: Path) -> str:
             f"{file}: expected text in UTF-8, got byte {error.object[error.start]:#04x} at "
             f"{error.start}"
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{file}: expected a readable file, got: {error}") from None
 
 
@@ -100,13 +102,15 @@ def split(
     Raises
     ------
     ValueError
-        If a side is empty.
+        If a side is empty, or the share out of range.
     """
+    if not is_real(share) or not 0 < share < 1:
+        raise ValueError(f"share: expected a number between 0 and 1, got {share}")
     sides: tuple[list[str], list[str]] = [], []
     for document in documents:
         name = document.name.encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(name).digest()
-        sides[int.from_bytes(digest[:8]) < share * 2**64].append(document.text)
+        sides[int.from_bytes(digest[:8]) < float(share) * 2**64].append(document.text)
     if not all(sides):
         raise ValueError(
             f"documents: expected enough to train on and to hold {share:.0%} out, got "

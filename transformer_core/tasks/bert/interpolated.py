@@ -5,8 +5,10 @@ import numpy as np
 from transformer_core.foundation.checks import (
     check_ids,
     check_positive_int,
+    check_reals,
     check_shape,
 )
+from transformer_core.models.bert import check_masked
 from transformer_core.tasks.bert.counts import frequencies, neighbours
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
@@ -54,7 +56,9 @@ class Interpolated:
             for keys in (left, right, left * vocabulary + right)
         ]
         self.weights = alike() if weights is None else weights
-        check_shape("weights", self.weights, *alike().shape)
+        check_reals("weights", self.weights, *alike().shape)
+        if not (np.isfinite(self.weights).all() and self.weights.min() >= 0):
+            raise ValueError("weights: expected finite ones from 0 up, got others")
 
     def fit(
         self,
@@ -130,7 +134,7 @@ class Interpolated:
         """The case of each masked token, and the keys under which its parts are counted."""
         check_shape("inputs", inputs, "N", "T")
         check_ids("inputs", inputs, self.vocabulary)
-        check_shape("masked", masked, *inputs.shape)
+        check_masked(masked, inputs.shape)
         left, right = (part[masked] for part in neighbours(inputs))
         seen = inputs[masked].astype(np.int64)
         keys = left, right, left * self.vocabulary + right, seen
@@ -142,6 +146,7 @@ class Interpolated:
         return (*(one.astype(int) for one in known), times), keys
 
     def answers(self, targets, masked):
+        check_masked(masked, np.shape(masked))
         check_shape("targets", targets, *masked.shape)
         check_ids("targets", targets, self.vocabulary)
         asked = targets[masked].astype(np.int64)

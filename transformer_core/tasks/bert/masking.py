@@ -9,6 +9,8 @@ from transformer_core.foundation.checks import (
     check_ids,
     check_positive_int,
     check_shape,
+    check_whole,
+    is_real,
 )
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
 
@@ -38,7 +40,11 @@ def pack(documents: Iterable[Sequence[int]], length: int) -> np.ndarray:
     check_positive_int("length", length)
     if length < 3:
         raise ValueError(f"length: expected at least 3, got {length}")
-    tokens = np.array(list(chain.from_iterable([*ids, SEP] for ids in documents))[:-1])
+    try:
+        joined = list(chain.from_iterable([*ids, SEP] for ids in documents))[:-1]
+    except TypeError as error:
+        raise ValueError(f"documents: expected lists of ids, got: {error}") from None
+    tokens = np.array(joined)
     inside = length - 2
     blocks = len(tokens) // inside
     if not blocks:
@@ -85,8 +91,9 @@ def mask(
     """
     specials = len(SPECIAL_TOKENS)
     check_shape("ids", ids, "B", "T")
+    check_positive_int("vocabulary", vocabulary)
     check_ids("ids", ids, vocabulary)
-    if not 0 < share <= 1:
+    if not is_real(share) or not 0 < share <= 1:
         raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
     candidates = ids >= specials
     if not candidates.any():
@@ -127,7 +134,9 @@ def masked_batches(
     share : float
         See :func:`mask`.
     """
+    check_shape("blocks", blocks, "N", "T")
     check_positive_int("size", size)
+    check_whole("seed", seed)
     check_positive_int("first", first)
     if size > len(blocks):
         raise ValueError(f"size: expected at most the {len(blocks)} blocks, got {size}")

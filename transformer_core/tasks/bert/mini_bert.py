@@ -5,11 +5,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_positive,
+    check_positive_int,
+    check_reals,
+    check_shape,
+)
 from transformer_core.layers import AttentionSpec, LayerSpec, MultiHeadSelfAttention
 from transformer_core.models import Bert, StackSpec
 from transformer_core.models.bert import check_masked
 from transformer_core.ops import cross_entropy, softmax
+from transformer_core.tasks.bert.counts import check_shares
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, token_ids
 
 if TYPE_CHECKING:
@@ -55,9 +61,7 @@ def mini_bert(
     ValueError
         If a share is negative or not finite, none is positive, or the width is odd.
     """
-    check_shape("shares", shares, "V")
-    if not (np.isfinite(shares).all() and shares.min() >= 0 and shares.any()):
-        raise ValueError(f"shares: expected finite ones from 0 up, got {shares}")
+    check_shares(shares)
     stack = StackSpec(len(shares), length, layers)
     bert = Bert(spec, stack, rng, tied=True, embedding_norm=True)
     bert.readout.bias[...] = np.log(np.maximum(shares, shares[shares > 0].min() / 2))
@@ -95,7 +99,9 @@ def look_at_neighbours(
     score : float
         The expected score of that neighbour, if half of the input is its position.
     """
-    width, heads = 2 * len(frequencies), attention.heads
+    width, heads = len(attention.query_key_value.weight), attention.heads
+    check_reals("frequencies", frequencies, width // 2)
+    check_positive("score", score)
     key_width = width // heads
     std = sqrt(2 * score / (width * sqrt(key_width)))
     query, key, _ = np.split(attention.query_key_value.weight, 3, axis=1)
@@ -109,6 +115,7 @@ def look_at_neighbours(
 
 def rotation(angles: np.ndarray) -> np.ndarray:
     """Return the matrix (D, D) that turns each pair of entries by an angle."""
+    check_reals("angles", angles, "D/2")
     matrix = np.zeros((2 * len(angles), 2 * len(angles)))
     sine = np.arange(0, len(matrix), 2)
     cosine = sine + 1
@@ -184,6 +191,8 @@ def fill_masks(
         If the sentence is not Unicode, has no [MASK] or is too long for the model.
     """
     check_positive_int("top", top)
+    if not isinstance(sentence, str):
+        raise ValueError(f"sentence: expected a string, got {sentence!r}")
     if any("\ud800" <= character <= "\udfff" for character in sentence):
         raise ValueError(f"sentence: expected Unicode characters, got {sentence!r}")
     (ids,) = token_ids(tokenizer, [sentence])

@@ -40,6 +40,7 @@ def train_wordpiece(texts: list[str], vocabulary: int = 8192) -> "Tokenizer":
     from tokenizers.pre_tokenizers import BertPreTokenizer
     from tokenizers.trainers import WordPieceTrainer
 
+    check_texts(texts)
     check_positive_int("vocabulary", vocabulary)
     normalizer, pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
 
@@ -86,6 +87,8 @@ def load_wordpiece(path: str | Path) -> "Tokenizer":
     """
     from tokenizers import Tokenizer
 
+    if not isinstance(path, (str, Path)) or not str(path):
+        raise ValueError(f"path: expected that of a tokenizer, got {path!r}")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower
@@ -100,5 +103,12 @@ def load_wordpiece(path: str | Path) -> "Tokenizer":
 
 def token_ids(tokenizer: "Tokenizer", texts: list[str]) -> list[list[int]]:
     """Return the ids of each text, a list of int for each."""
+    check_texts(texts)
     encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
     return [encoding.ids for encoding in encodings]
+
+
+def check_texts(texts):
+    """Raise ``ValueError`` unless texts are a list of strings."""
+    if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+        raise ValueError(f"texts: expected a list of strings, got {texts!r:.60}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids
+from transformer_core.foundation.checks import check_ids, check_shape
 
 PAD, START, END = 0, 1, 2
 
@@ -19,7 +19,7 @@ class Characters:
     """
 
     def __init__(self, characters: Iterable[str]):
-        self.characters = "".join(characters)
+        self.characters = "".join(strings("characters", characters))
         self.id_of = {c: i for i, c in enumerate(self.characters, start=END + 1)}
         if len(self.id_of) != len(self.characters):
             raise ValueError(f"characters: expected each once, got {self.characters!r}")
@@ -30,6 +30,8 @@ class Characters:
 
     def check(self, text: str) -> None:
         """Raise ``ValueError`` unless a text has characters, and each of them an id."""
+        if not isinstance(text, str):
+            raise ValueError(f"text: expected a string, got {type(text).__name__}")
         if not text:
             raise ValueError("text: expected at least one character, got none")
         unknown = dict.fromkeys(c for c in text if c not in self.id_of)
@@ -60,6 +62,7 @@ class Characters:
         ValueError
             If there is no text, a text is empty, or a character has no id.
         """
+        texts = strings("texts", texts)
         if not texts:
             raise ValueError("texts: expected at least one, got none")
         for text in texts:
@@ -81,7 +84,9 @@ class Characters:
         ValueError
             If there is no id, or one that is not of the vocabulary.
         """
-        check_ids("ids", np.asarray(ids), len(self))
+        ids = np.asarray(ids)
+        check_shape("ids", ids, "T")
+        check_ids("ids", ids, len(self))
         text = []
         for i in ids:
             if i == END:
@@ -89,3 +94,12 @@ class Characters:
             if i > END:
                 text.append(self.characters[i - END - 1])
         return "".join(text)
+
+
+def strings(name: str, values: Iterable[str]) -> list[str]:
+    """Return a list of strings; raise ``ValueError`` unless that is what the values are."""
+    given = list(values) if isinstance(values, Iterable) else [values]
+    wrong = [value for value in given if not isinstance(value, str)]
+    if wrong:
+        raise ValueError(f"{name}: expected strings, got {wrong[0]!r}")
+    return given

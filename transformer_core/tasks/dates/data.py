@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int
-from transformer_core.tasks.dates.characters import Characters
+from transformer_core.foundation.checks import check_positive_int, check_whole
+from transformer_core.tasks.dates.characters import Characters, strings
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -162,7 +162,14 @@ def normalise(text: str) -> str:
 
     Any run of white space becomes one space. What spelling rules settle is not left to a model:
     full-width digits, capitals, the direction marks in Arabic dates.
+
+    Raises
+    ------
+    ValueError
+        If it is not a string.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"text: expected a string, got {type(text).__name__}")
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
     lower = unicodedata.normalize("NFKC", visible).lower()
     # Once more: of an accented letter, Unicode may have the small form alone, such as ǰ.
@@ -220,7 +227,7 @@ class Dates:
         without: Collection[tuple[str, str]] = (),
     ):
         self.formats, shares, unknown = [], [], set(without)
-        for language in languages:
+        for language in strings("languages", languages):
             every = date_formats(language)
             formats = [f for f in every if (str(f.locale), f.name) not in without]
             unknown -= {(str(f.locale), f.name) for f in every}
@@ -293,6 +300,7 @@ class Dates:
         target_lengths : ndarray of int (B,)
         """
         check_positive_int("size", size)
+        check_whole("seed", seed)
         check_positive_int("first", first)
         together, done = divmod(first - 1, SORTED_TOGETHER)
         while True:

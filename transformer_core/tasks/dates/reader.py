@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.models import EncoderDecoder, greedy_search
-from transformer_core.tasks.dates.characters import END, PAD, START, Characters
+from transformer_core.tasks.dates.characters import END, PAD, START, Characters, strings
 from transformer_core.tasks.dates.data import normalise
 
 
@@ -44,7 +44,7 @@ class DateReader:
             not know; naming the text.
         """
         check_positive_int("together", together)
-        texts = [self.prepare(text) for text in texts]
+        texts = [self.prepare(text) for text in strings("texts", texts)]
         # Texts of like length together: little padding.
         order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
         answers = [""] * len(texts)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
+from transformer_core.tasks.dates.characters import strings
 from transformer_core.tasks.dates.data import LANGUAGES, locales, normalise
 
 
@@ -32,7 +33,7 @@ class DateRules:
     ):
         self.month_first = month_first
         self.month_of = {}
-        for language in languages:
+        for language in strings("languages", languages):
             for locale in locales(language):
                 for widths in locale.months.values():
                     for width in ("wide", "abbreviated"):

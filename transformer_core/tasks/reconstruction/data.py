@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import (
-    check_array,
+    check_positive,
     check_positive_int,
-    check_shape,
+    check_reals,
 )
 from transformer_core.ops.positions import sinusoidal_positions
 
@@ -37,8 +37,7 @@ class Reconstruction:
         dtype: DTypeLike = np.float32,
     ):
         check_positive_int("vocabulary", vocabulary)
-        if not std > 0:
-            raise ValueError(f"std: expected a positive number, got {std}")
+        check_positive("std", std)
         self.positions = sinusoidal_positions(length, width, dtype)
         self.embedding = rng.normal(0, std, (vocabulary, width)).astype(dtype)
 
@@ -67,13 +66,13 @@ class Reconstruction:
 
 def predict_zero(targets: np.ndarray) -> float:
     """Return the mean squared error of the answer 0 everywhere."""
-    check_array("targets", targets)
+    check_reals("targets", targets, ...)
     return float(np.mean(targets.astype(np.float64) ** 2))
 
 
 def predict_mean(targets: np.ndarray) -> float:
     """Return the mean squared error of the mean target, (D,), at every position."""
-    check_shape("targets", targets, ..., "D")
+    check_reals("targets", targets, ..., "D")
     rows = targets.reshape(-1, targets.shape[-1]).astype(np.float64)
     return float(np.mean((rows - rows.mean(axis=0)) ** 2))
 
@@ -103,14 +102,14 @@ def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -
     Raises
     ------
     ValueError
-        If the shapes do not fit together, an array is empty, or D is 1.
+        If the shapes do not fit together, an array is empty or not of finite numbers, or D is 1.
     """
-    check_shape("targets", targets, ..., "D")
+    check_finite("targets", targets, ..., "D")
     width = targets.shape[-1]
     if width == 1:
         raise ValueError("targets: expected a width of at least 2, got 1")
-    check_shape("gamma", gamma, width)
-    check_shape("beta", beta, width)
+    check_finite("gamma", gamma, width)
+    check_finite("beta", beta, width)
     rows, counts = np.unique(
         targets.reshape(-1, width).astype(np.float64), axis=0, return_counts=True
     )
@@ -135,3 +134,10 @@ def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -
     x_hat = b / (excess + high[:, np.newaxis]) @ axes.T @ basis.T
     errors = ((gamma * x_hat - residual) ** 2).mean(axis=1)
     return float(np.average(errors, weights=counts))
+
+
+def check_finite(name, array, *shape):
+    """Raise ``ValueError`` unless an array has the shape, and its squares are far from infinite."""
+    check_reals(name, array, *shape)
+    if not np.abs(array.astype(np.float64)).max() < 1e100:
+        raise ValueError(f"{name}: expected finite numbers up to 1e100, got others")
