@@ -28,9 +28,7 @@ STEPS, MAX_NORM, B, T, V = 4, 0.5, 6, 5, 11
 def bert(variant=EVERYTHING, dtype=np.float64, layers=2, width=6, hidden=7):
     """A model at a generic point, the same at every call: its parameters are an odd number."""
     rng = np.random.default_rng(1)
-    spec, others = split_variant(
-        width, AttentionSpec(2), hidden, variant, dtype=dtype
-    )
+    spec, others = split_variant(width, AttentionSpec(2), hidden, variant, dtype=dtype)
     return randomise(Bert(spec, StackSpec(V, T, layers), rng, **others), rng)
 
 

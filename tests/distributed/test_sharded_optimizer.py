@@ -26,6 +26,8 @@ from transformer_core.distributed import Communicator, flatten, on_threads, unfl
 from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.optim import SGD
+from transformer_core.training import DataParallel, Run
+from transformer_core.training import train as loop
 
 ZERO_1, ZERO_2 = (partial(ShardedOptimizer, stage=stage) for stage in (1, 2))
 STAGES = [
@@ -71,6 +73,27 @@ def test_without_clipping_the_bits_are_those_of_plain_data_parallel(size, shard)
     ):
         assert_same_bits(parameters, plain[0])
         assert_same_bits(optimizer.state(), plain[1])
+
+
+@every_size
+def test_the_gradient_is_that_of_data_parallel(size):
+    model = bert()
+    arrays = batch(model, 0)
+
+    def work(communicator):
+        step = DataParallel(
+            model.loss_and_gradients,
+            lambda ids, targets, masked, *_: masked.sum(),
+            communicator=communicator,
+        )
+        loss, grads = step(*arrays)
+        sharded = ZERO_1(bert(), ADAMW, communicator)
+        shard, weight = part(arrays, communicator)
+        own_loss, pieces = sharded.loss_and_gradients(*shard, weight=weight)
+        assert abs(own_loss - loss) < 1e-13
+        assert_close(pieces, sharded.cut(grads), 1e-13)
+
+    on_threads(size, work)
 
 
 @every_stage
@@ -133,10 +156,38 @@ def test_what_some_ranks_saved_others_can_load(shard, before, after):
 
 
 @pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+def test_a_checkpoint_on_disk_is_that_of_one_process(tmp_path, shard):
+    run = Run(tmp_path)
+
+    def save(communicator):
+        sharded = shard(bert(), ADAMW, communicator)
+        train(communicator, sharded, steps=2)
+        gathered = sharded.gather()
+        if communicator.rank == 0:
+            run.save_checkpoint(*gathered)
+
+    def go_on(communicator):
+        sharded = shard(bert(), ADAMW, communicator)
+        gathered = sharded.gather()
+        run.load_checkpoint(*gathered)
+        sharded.scatter(*gathered)
+        train(communicator, sharded, first=2)
+        return sharded.gather()[0]
+
+    on_threads(3, save)
+    model = bert()
+    run.load_checkpoint(model.parameters(), alone(model, steps=0)[2])
+    assert_close(model.parameters(), alone(bert(), steps=2)[1])
+    assert_close(on_threads(2, go_on)[0], alone(bert())[1])
+
+
+@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
 def test_what_is_gathered_is_a_copy(shard):
     sharded = shard(bert(), ADAMW, Communicator())
     parameters, optimizer = sharded.gather()
-    before = {name: array.copy() for name, array in (parameters | optimizer.state()).items()}
+    before = {
+        name: array.copy() for name, array in (parameters | optimizer.state()).items()
+    }
     train(Communicator(), sharded, steps=1)
     assert_same_bits(parameters | optimizer.state(), before)
 
@@ -187,6 +238,46 @@ def test_a_rank_may_have_no_part_of_a_bucket():
     assert [list(spans) for spans, _ in found] == [[], ["a"], ["a"], ["b"]]
     for _, whole in found:
         assert_same_bits(whole, arrays)
+
+
+@every_size
+def test_gathering_a_bucket_is_the_adjoint_of_reducing_it(size):
+    rng = np.random.default_rng(9)
+    like = {"a": np.empty((3, 2)), "b": np.empty(5)}
+    x, y = rng.normal(size=11), rng.normal(size=(size, 11))
+
+    def work(communicator):
+        bucket, mine = Bucket(like, communicator), unflatten(y[communicator.rank], like)
+        own = x[communicator.bounds(11)[communicator.rank]]
+        ends = np.cumsum([span.stop - span.start for span in bucket.spans.values()])
+        pieces = dict(zip(bucket.spans, np.split(own, ends[:-1]), strict=True))
+        whole, reduced = bucket.all_gather(pieces), bucket.reduce_scatter(mine, 1)
+        return (
+            sum((whole[name] * mine[name]).sum() for name in like),
+            sum((pieces[name] * reduced[name]).sum() for name in pieces),
+        )
+
+    forwards, backwards = np.sum(on_threads(size, work), axis=0)
+    assert abs(forwards - backwards) < 1e-13
+
+
+def test_it_is_trained_as_any_optimiser_is():
+    def work(communicator):
+        sharded = ZERO_1(bert(), ADAMW, communicator)
+
+        def loss_and_gradients(*arrays, rng):
+            shard, weight = part(arrays, communicator)
+            return sharded.loss_and_gradients(*shard, weight=weight)
+
+        batches = (batch(sharded.model, step) for step in range(STEPS))
+        options = {"schedule": lambda step: 1e-3 * step, "max_norm": 0.5}
+        return loop(loss_and_gradients, sharded, batches, STEPS, **options)
+
+    first, second = on_threads(2, work)
+    (expected,) = on_threads(1, work)
+    assert first == second
+    losses = [[record["loss"] for record in run] for run in (first, expected)]
+    np.testing.assert_allclose(*losses, rtol=0, atol=1e-12)
 
 
 def test_the_learning_rate_and_the_steps_are_the_optimisers():

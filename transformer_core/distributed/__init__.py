@@ -7,17 +7,45 @@ from transformer_core.distributed.communicator import (
 )
 from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
+from transformer_core.distributed.pipeline import PipelineBert
+from transformer_core.distributed.schedules import (
+    Step,
+    bubble,
+    gpipe,
+    live_activations,
+    one_forward_one_backward,
+)
+from transformer_core.distributed.sharded_optimizer import (
+    Bucket,
+    ReducedLayer,
+    ShardedOptimizer,
+)
+from transformer_core.distributed.sharded_parameters import (
+    GatheredLayer,
+    ShardedParameters,
+)
 from transformer_core.distributed.threads import ThreadCommunicator, on_threads
 
 __all__ = [
+    "Bucket",
     "CommunicationError",
     "Communicator",
+    "GatheredLayer",
     "MpiCommunicator",
+    "PipelineBert",
+    "ReducedLayer",
+    "ShardedOptimizer",
+    "ShardedParameters",
+    "Step",
     "ThreadCommunicator",
     "Traffic",
+    "bubble",
     "flatten",
+    "gpipe",
     "guarded",
+    "live_activations",
     "on_threads",
+    "one_forward_one_backward",
     "unflatten",
     "world",
 ]

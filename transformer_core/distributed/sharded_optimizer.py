@@ -147,9 +147,7 @@ class ShardedOptimizer:
                     f"{array.strides} of shape {array.shape}"
                 )
         self.model, self.communicator = model, communicator
-        self.buckets: dict[
-            str, Bucket
-        ] = {}  # by what its names begin with in the model
+        self.buckets: dict[str, Bucket] = {}  # by what its names begin with
         rest = dict(parameters)
         for prefix, layers, i in stacked(model):
             arrays = layers[i].parameters()
@@ -158,10 +156,10 @@ class ShardedOptimizer:
                 del rest[prefix + name]
             if stage > 1:
                 layers[i] = self.enclosed(layers[i], prefix)
-        self.after = [] if stage > 1 else list(self.buckets)  # the backward pass
+        self.late = [] if stage > 1 else list(self.buckets)  # after the backward pass
         if rest:
             self.buckets[""] = Bucket(rest, communicator)
-            self.after.append("")
+            self.late.append("")
         self.optimizer = build(self.cut(parameters))
         self.optimizer.norm = self.norm  # type: ignore[method-assign]
 
@@ -194,7 +192,7 @@ class ShardedOptimizer:
             )
         self.share = weight / sum(weights)
         loss, grads = self.model.loss_and_gradients(*shard, **settings)
-        for prefix in self.after:
+        for prefix in self.late:
             names = self.buckets[prefix].stand_ins
             pieces = self.reduce(prefix, {n: grads.pop(prefix + n) for n in names})
             grads |= {prefix + name: piece for name, piece in pieces.items()}

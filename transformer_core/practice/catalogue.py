@@ -1824,6 +1824,137 @@ CATALOGUE = [
         {"abs(sharper[name].norm - report[name].norm) < 1e-4": "True"},
         "the imaginary part is lost on the way, and a right gradient is called wrong",
     ),
+    # Many machines: zero
+    Mutant(
+        "sharded-mean-of-means",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {
+            "self.share = weight / sum(weights)": (
+                "self.share = 1 / self.communicator.size"
+            )
+        },
+        "every rank counts as much, however many tokens it has (pytorch/torchtitan#1842)",
+    ),
+    Mutant(
+        "sharded-norm-of-one-rank",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"math.sqrt(sum(squares))": "math.sqrt(squares[self.communicator.rank])"},
+        "each rank clips by the norm of its own pieces (pytorch/xla#4796)",
+    ),
+    Mutant(
+        "sharded-norm-largest",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"math.sqrt(sum(squares))": "math.sqrt(max(squares))"},
+        "the norm is the largest of the ranks' norms, not that of all pieces together "
+        "(facebookresearch/fairscale#167)",
+        forms=({"math.sqrt(sum(squares))": "sum(map(math.sqrt, squares))"},),
+    ),
+    Mutant(
+        "sharded-state-of-one-rank-saved",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"average: dict(self.whole(pieces))": "average: dict(pieces)"},
+        "a checkpoint holds the moments of one rank alone (huggingface/transformers#23034)",
+    ),
+    Mutant(
+        "sharded-steps-not-restored",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"        own.steps = optimizer.steps\n": ""},
+        "Adam counts its steps anew after a checkpoint, and corrects a bias that is gone; one "
+        "step too many does harm, too (NVIDIA/Megatron-LM#5976)",
+    ),
+    Mutant(
+        "sharded-parameters-not-gathered",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {
+            "self.optimizer.step(grads, max_norm)\n        self.publish()": (
+                "self.optimizer.step(grads, max_norm)"
+            )
+        },
+        "each rank goes on with the pieces that it has stepped itself",
+    ),
+    Mutant(
+        "sharded-recomputed-with-another-dropout",
+        AROUND,
+        "distributed/sharded_parameters.py",
+        {
+            "return value if isinstance(value, np.ndarray) else deepcopy(value)": (
+                "return value"
+            )
+        },
+        "the forward that is computed again drops other entries (openai/guided-diffusion#167)",
+    ),
+    Mutant(
+        "sharded-layer-not-released",
+        AROUND,
+        "distributed/sharded_parameters.py",
+        {
+            "        try:\n            yield\n        finally:\n"
+            "            put(layer, bucket.stand_ins)": "        yield"
+        },
+        "what was gathered stays: every rank ends with all parameters",
+    ),
+    # Many machines: carriers
+    Mutant(
+        "ranks-length-cut-short",
+        AROUND,
+        "distributed/communicator.py",
+        {"length * rank // self.size for rank": "length // self.size * rank for rank"},
+        "what is left when the ranks do not divide a length belongs to none of them "
+        "(KellerJordan/Muon#28 counts it wrong)",
+    ),
+    Mutant(
+        "ranks-other-fold-forgotten",
+        AROUND,
+        "distributed/communicator.py",
+        {"array.reshape(-1), fold=fold)": "array.reshape(-1))"},
+        "the maximum over the ranks is asked for, and their sum is returned",
+    ),
+    Mutant(
+        "ranks-buffer-reused-before-it-is-sent",
+        AROUND,
+        "distributed/threads.py",
+        {"(operation, array.copy())": "(operation, array)"},
+        "the sender writes into an array that is still on its way (dealii/dealii#13206)",
+    ),
+    Mutant(
+        "pipeline-mean-of-means",
+        AROUND,
+        "distributed/pipeline.py",
+        {
+            "[count / sum(counts) for count in counts]": "[1 / len(counts) for _ in counts]"
+        },
+        "micro-batches count the same, whatever their number of tokens (pytorch/torchtitan#2206)",
+    ),
+    Mutant(
+        "pipeline-tied-table-not-summed",
+        AROUND,
+        "distributed/pipeline.py",
+        {"if self.tied and last and ranks.rank in ends:": "if False:"},
+        "the copies of a tied table on the first and the last stage are stepped apart "
+        "(uw-syfi/piper#13)",
+    ),
+    Mutant(
+        "pipeline-norm-counts-the-tied-table-twice",
+        AROUND,
+        "distributed/pipeline.py",
+        {"if self.tied and not self.front:": "if False:"},
+        "both stages that have a tied table count it in the norm, and too much is clipped "
+        "(NVIDIA/Megatron-LM#7227)",
+    ),
+    Mutant(
+        "pipeline-more-ahead-than-there-is",
+        AROUND,
+        "distributed/schedules.py",
+        {"min(ahead(s), batches)": "ahead(s)"},
+        "1F1B begins with as many forward passes as there are stages ahead, even if there are "
+        "fewer micro-batches (pytorch/PiPPy#1081, AMD-AGI/Primus#1003)",
+    ),
 ]
 
 MUTANTS = {mutant.name: mutant for mutant in CATALOGUE}

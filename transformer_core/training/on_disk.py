@@ -131,6 +131,7 @@ def train_on_disk(
     files: dict[str, bytes] = {}
     if first and resume:
         started = load_settings(run, recipe)
+        check_version(run, started)
         settings = resumed_settings(recipe, started, given, run)
         files = {name: run.read(name) for name in recipe.files}
     elif first:
@@ -262,11 +263,12 @@ def load_settings(run: Run, recipe: Recipe) -> dict:
             f"{run.folder}: expected a run of 'train {recipe.model}', "
             f"got the settings {settings}"
         )
-    missing = recipe.defaults.keys() - settings.keys()
-    if missing:
+    names = recipe.defaults.keys() | {"model", "version"}
+    if settings.keys() != names:
         raise ValueError(
             f"{run.folder}: expected the settings of version {__version__}, got those of "
-            f"{settings.get('version', 'an older one')}, without {summary(missing)}"
+            f"{settings.get('version', 'an older one')}: missing "
+            f"{summary(names - settings.keys())}; unknown {summary(settings.keys() - names)}"
         )
     for name, default in recipe.defaults.items():
         if not alike(settings[name], default, name in recipe.lengths):
@@ -275,6 +277,15 @@ def load_settings(run: Run, recipe: Recipe) -> dict:
                 f"got {settings[name]!r}"
             )
     return settings
+
+
+def check_version(run: Run, started: dict) -> None:
+    """Raise ``ValueError`` if another version, whose steps may be others, began the run."""
+    if started["version"] != __version__:
+        raise ValueError(
+            f"{run.folder}: expected a run of version {__version__} to go on with, got one of "
+            f"version {started['version']}"
+        )
 
 
 def alike(value: Any, default: Any, optional: bool = False) -> bool:
