@@ -1,6 +1,7 @@
 """Trainings on disk, by a recipe that takes no time."""
 
 import json
+import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -222,6 +223,32 @@ def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
     assert run_of(folder, resume=begun) == whole
 
 
+@pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("size, file", [(10, "history.json"), (2000, "before_decay")])
+def test_a_disk_that_is_full_keeps_the_checkpoint_before(
+    tmp_path, folder, ranks, size, file
+):
+    """From step 8 on, no file may be longer than a limit."""
+    import resource
+
+    large = {"sizes": {"width": 300}}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+    try:
+        with pytest.raises(OSError, match=f"File too large: .*{file}"):
+            on_ranks(ranks, folder, noisy(8, fill), **large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert Run(folder).steps() == 5
+    assert not list(folder.glob(".*.part"))
+    whole = run_of(tmp_path / "whole", **large)
+    assert run_of(folder, resume=True) == whole
+
+
 def test_an_error_in_training_leaves_the_losses_before_it(folder):
     def fail():
         raise ValueError("too bad")
@@ -396,8 +423,20 @@ def test_ctrl_c_on_any_rank_ends_all_after_the_same_step(
     assert on_ranks(ranks, folder, resume=True)[0] == whole
 
 
-def test_a_time_ends_after_the_same_step_on_every_rank(folder):
-    _, optimizers = on_ranks(3, folder, minutes=0.005)
+def test_the_clock_of_the_first_rank_ends_all_after_the_same_step(folder, monkeypatch):
+    seconds, fast = on_disk.perf_counter, set()  # threads whose clock is too fast
+
+    def clock():
+        return seconds() * (9 if threading.get_ident() in fast else 1)
+
+    def training(settings, files, communicator):
+        if communicator.rank:
+            fast.add(threading.get_ident())
+        return RECIPE.training(settings, files, communicator)
+
+    monkeypatch.setattr(on_disk, "perf_counter", clock)
+    recipe = RECIPE._replace(training=training)
+    _, optimizers = on_ranks(3, folder, recipe, minutes=0.005)
     history = Run(folder).history()
     assert {o.steps for o in optimizers} == {len(history)}
     assert history[-1]["seconds"] >= 0.3 > history[-2]["seconds"]

@@ -1898,6 +1898,53 @@ CATALOGUE = [
             "            put(layer, bucket.stand_ins)": "        yield"
         },
         "what was gathered stays: every rank ends with all parameters",
+    # Many machines: training
+    Mutant(
+        "ranks-mean-of-means",
+        AROUND,
+        "training/data_parallel.py",
+        {"self.over_ranks(weight if own": "self.over_ranks(1.0 if own"},
+        "the ranks' mean losses count alike, however many tokens each has "
+        "(huggingface/transformers#34373)",
+    ),
+    Mutant(
+        "ranks-borrowed-shard-counted",
+        AROUND,
+        "training/data_parallel.py",
+        {"self.over_ranks(weight if own else 0.0,": "self.over_ranks(weight,"},
+        "a rank without a token works on another's shard, and counts it twice",
+    ),
+    Mutant(
+        "ranks-the-same-dropout",
+        AROUND,
+        "training/data_parallel.py",
+        {
+            "SequenceGenerators(seeds[shard.rows])": (
+                "SequenceGenerators(seeds[: shard.rows.stop - shard.rows.start])"
+            )
+        },
+        "every rank drops what the first one drops (huggingface/transformers#31412)",
+    ),
+    Mutant(
+        "ranks-each-its-own-clock",
+        AROUND,
+        "training/on_disk.py",
+        {"float(known[0, 0])": "float(known[communicator.rank, 0])"},
+        "each rank ends by its own clock, and the others wait for it",
+    ),
+    Mutant(
+        "ranks-ctrl-c-not-shared",
+        AROUND,
+        "training/on_disk.py",
+        {"known[:, 1].any()": "known[communicator.rank, 1]"},
+        "Ctrl-C ends the rank that it came to, and the others wait for it",
+    ),
+    Mutant(
+        "ranks-resumed-on-the-first-alone",
+        AROUND,
+        "training/on_disk.py",
+        {"array[...] = communicator.broadcast(array)": "communicator.broadcast(array)"},
+        "rank 0 goes on from the checkpoint, the others from their initial parameters",
     ),
     # Many machines: carriers
     Mutant(
