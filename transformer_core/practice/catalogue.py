@@ -1898,6 +1898,7 @@ CATALOGUE = [
             "            put(layer, bucket.stand_ins)": "        yield"
         },
         "what was gathered stays: every rank ends with all parameters",
+    ),
     # Many machines: training
     Mutant(
         "ranks-mean-of-means",
