@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from witnesses import randomise
 
-from transformer_core.distributed import TensorParallelBert, guarded, world
+from transformer_core.distributed import TensorParallelBert, grid, guarded, world
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert
 from transformer_core.models.stack_spec import StackSpec
@@ -85,8 +85,17 @@ def train_cut(communicator, sequence, steps=range(5), **settings):
     return {"losses": np.array(losses)} | model.gather(model.parameters())
 
 
+def trainings(c):
+    """Train on all ranks in both ways, and on pairs of them."""
+    row, _ = grid(c, 2)
+    return {
+        "tensor": train_cut(c, False, dropout=0.2),
+        "sequence": train_cut(c, True, dropout=0.2),
+        "pair": train_cut(row, False, dropout=0.2),
+    }
+
+
 if __name__ == "__main__":
-    with guarded(world()) as c:
-        for sequence in (False, True):
-            path = Path(sys.argv[1], f"{c.rank}-{sequence}.npz")
-            np.savez(path, **train_cut(c, sequence, dropout=0.2))
+    with guarded(world()) as communicator:
+        for kind, arrays in trainings(communicator).items():
+            np.savez(Path(sys.argv[1], f"{communicator.rank}-{kind}.npz"), **arrays)
