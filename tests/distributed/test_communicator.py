@@ -31,6 +31,19 @@ def test_all_reduce_sums_in_the_order_of_the_ranks(size, length):
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_ranks_may_fold_by_another_function_than_the_sum(size):
+    x = arrays(size, 5)
+
+    def work(c):
+        piece = c.reduce_scatter(x[c.rank], fold=np.minimum)
+        return c.all_reduce(x[c.rank], np.maximum), c.all_gather(piece)
+
+    for largest, smallest in on_threads(size, work):
+        np.testing.assert_array_equal(largest, x.max(0))
+        np.testing.assert_array_equal(smallest, x.min(0))
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_all_reduce_sends_what_the_formula_says(size, length):
     x = arrays(size, length)

@@ -4,11 +4,16 @@ A rank that waits gives up after its patience, here 2 s; what goes wrong otherwi
 Beside the time for that, a job takes 0.5 s to start, and up to 3 s to say what happened.
 """
 
+import os
 import re
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
-from ranks import mpiexec, on_mpi
+from ranks import MPIEXEC, mpiexec, on_mpi
+from texts import ROOT
 
 pytestmark = pytest.mark.slow
 PATIENCE = 2
@@ -104,6 +109,28 @@ def test_ranks_that_send_large_arrays_to_each_other_do_not_wait_for_ever(tmp_pat
     result, seconds = run(tmp_path, 2, 0, end=end)
     assert result.returncode == 1 and seconds < PATIENCE + 5
     assert "waited 2 s for rank 1 in send" in result.stderr
+
+
+@on_mpi
+def test_ctrl_c_ends_all_ranks(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        SCRIPT.format(fault="print('ready', flush=True)", end="while True: c.barrier()")
+    )
+    with subprocess.Popen(
+        [MPIEXEC, "-n", "2", sys.executable, script, "1"],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # so that mpiexec alone is told
+    ) as job:
+        job.stdout.readline()
+        job.send_signal(signal.SIGINT)
+        _, errors = job.communicate(timeout=20)
+    assert job.returncode != 0
+    assert errors.count("KeyboardInterrupt") <= 1  # mpiexec may end it first
 
 
 @on_mpi

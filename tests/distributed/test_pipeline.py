@@ -17,6 +17,7 @@ from transformer_core.distributed import (
     on_threads,
     one_forward_one_backward,
 )
+from transformer_core.optim.clipping import global_norm
 
 both = pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
 grid = pytest.mark.parametrize(
@@ -103,6 +104,20 @@ def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
     if tied:
         first, last = found[0][1]["tokens.table"], found[-1][1]["tokens.table"]
         np.testing.assert_array_equal(first, last)
+
+
+@pytest.mark.equation("eq:global-norm-sharded")
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_the_norm_counts_every_parameter_once(stages, tied):
+    def work(c):
+        stage = PipelineBert(build(tied), c)
+        return stage.norm(stage.loss_and_gradients(micro_batches())[1])
+
+    expected = global_norm(whole(build(tied))[1])
+    norms = on_threads(stages, work)
+    assert norms == [norms[0]] * stages
+    assert norms[0] == pytest.approx(expected, rel=1e-13)
 
 
 @both

@@ -1,5 +1,6 @@
 """A pipeline: each rank has some layers of a model, and micro-batches go through them."""
 
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import groupby
@@ -25,6 +26,7 @@ from transformer_core.ops.embedding import (
     embedding_backward,
 )
 from transformer_core.ops.linear import LinearCache
+from transformer_core.optim.clipping import global_norm
 
 
 class Elsewhere:
@@ -179,6 +181,17 @@ class PipelineBert:
             table = {other: grads["tokens.table"]}
             add(grads, {"tokens.table": ranks.swap("tied", table, [other])[other]})
         return float(ranks.broadcast(np.array(loss), last)), grads
+
+    def norm(self, grads: dict[str, np.ndarray]) -> float:
+        """Return the norm of the gradient of all stages (eq:global-norm-sharded).
+
+        A table that is on two stages counts once.
+        """
+        counted = dict(grads)
+        if self.tied and not self.front:
+            counted.pop("tokens.table", None)
+        square = np.array(global_norm(counted) ** 2)
+        return math.sqrt(self.communicator.all_reduce(square))
 
     def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
         """Return what the next stage is given, or the loss, and what backward needs."""

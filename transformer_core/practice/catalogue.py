@@ -1985,6 +1985,62 @@ CATALOGUE = [
         "each rank clips by the norm of what it has, and the copies drift apart "
         "(huggingface/transformers#36132)",
     ),
+    # Many machines: carriers
+    Mutant(
+        "ranks-length-cut-short",
+        AROUND,
+        "distributed/communicator.py",
+        {"length * rank // self.size for rank": "length // self.size * rank for rank"},
+        "what is left when the ranks do not divide a length belongs to none of them "
+        "(KellerJordan/Muon#28 counts it wrong)",
+    ),
+    Mutant(
+        "ranks-other-fold-forgotten",
+        AROUND,
+        "distributed/communicator.py",
+        {"array.reshape(-1), fold=fold)": "array.reshape(-1))"},
+        "the maximum over the ranks is asked for, and their sum is returned",
+    ),
+    Mutant(
+        "ranks-buffer-reused-before-it-is-sent",
+        AROUND,
+        "distributed/threads.py",
+        {"(operation, array.copy())": "(operation, array)"},
+        "the sender writes into an array that is still on its way (dealii/dealii#13206)",
+    ),
+    Mutant(
+        "pipeline-mean-of-means",
+        AROUND,
+        "distributed/pipeline.py",
+        {
+            "[count / sum(counts) for count in counts]": "[1 / len(counts) for _ in counts]"
+        },
+        "micro-batches count the same, whatever their number of tokens (pytorch/torchtitan#2206)",
+    ),
+    Mutant(
+        "pipeline-tied-table-not-summed",
+        AROUND,
+        "distributed/pipeline.py",
+        {"if self.tied and last and ranks.rank in ends:": "if False:"},
+        "the copies of a tied table on the first and the last stage are stepped apart "
+        "(uw-syfi/piper#13)",
+    ),
+    Mutant(
+        "pipeline-norm-counts-the-tied-table-twice",
+        AROUND,
+        "distributed/pipeline.py",
+        {"if self.tied and not self.front:": "if False:"},
+        "both stages that have a tied table count it in the norm, and too much is clipped "
+        "(NVIDIA/Megatron-LM#7227)",
+    ),
+    Mutant(
+        "pipeline-more-ahead-than-there-is",
+        AROUND,
+        "distributed/schedules.py",
+        {"min(ahead(s), batches)": "ahead(s)"},
+        "1F1B begins with as many forward passes as there are stages ahead, even if there are "
+        "fewer micro-batches (pytorch/PiPPy#1081, AMD-AGI/Primus#1003)",
+    ),
 ]
 
 MUTANTS = {mutant.name: mutant for mutant in CATALOGUE}
