@@ -1361,10 +1361,8 @@ CATALOGUE = [
         "data-parallel-one-generator",
         AROUND,
         "training/data_parallel.py",
-        {
-            "rng.integers(2**63, size=len(weighed))": "[rng.integers(2**63)] * len(weighed)"
-        },
-        "the shards draw their dropout masks from one generator, in no fixed order",
+        {"rng.integers(2**63, size=length)": "np.full(length, rng.integers(2**63))"},
+        "every sequence of a batch draws the same dropout mask",
     ),
     Mutant(
         "accumulation-empty-part-unchecked",
@@ -1402,7 +1400,7 @@ CATALOGUE = [
         "data-parallel-shard-without-a-weight",
         AROUND,
         "training/data_parallel.py",
-        {"if weight != 0]": "if weight > 0]"},
+        {"if shard.weight != 0]": "if shard.weight > 0]"},
         "a shard whose weight is not a number is left out",
     ),
     Mutant(
