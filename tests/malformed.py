@@ -15,7 +15,19 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from hypothesis import strategies as st
 
-SIZES = {"B": 2, "T": 3, "S": 4, "H": 2, "K": 3, "D": 6, "F": 7, "I": 5, "V": 9, "N": 4}
+SIZES = {
+    "B": 2,
+    "T": 3,
+    "S": 4,
+    "H": 2,
+    "K": 3,
+    "D": 6,
+    "F": 7,
+    "I": 5,
+    "V": 9,
+    "N": 4,
+    "M": 500,
+}
 MESSAGE = re.compile(r".+: expected .+", re.DOTALL)
 
 NOTHING = [None, [], {}, "text", 0.5, float("nan"), object]
@@ -87,8 +99,8 @@ class Ids(Floats):
     dtypes = "int64 uint8".split()
     entries = (-1, -(2**40), 2**31, 2**40, 2**62, 0.0, 1.5, np.nan)
 
-    def __init__(self, axes, below, **settings):
-        super().__init__(axes, ok=lambda entry: False, **settings)
+    def __init__(self, axes, below, ok=lambda entry: False, **settings):
+        super().__init__(axes, ok=ok, **settings)
         self.below = below
 
     def valid(self, rng):
@@ -99,6 +111,13 @@ class Reals(Floats):
     """An array of real numbers of any kind."""
 
     dtypes = [dtype for dtype in DTYPES if np.dtype(dtype).kind in "biuf"]
+
+
+class Answers(Ids):
+    """Whole numbers of which only those of the masked positions are read."""
+
+    def __init__(self, axes, below):
+        super().__init__(axes, below, ok=lambda entry: isinstance(entry, int))
 
 
 class Weights(Reals):

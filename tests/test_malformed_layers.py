@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     RNG,
+    Answers,
     Booleans,
     Choice,
     Floats,
@@ -382,7 +383,7 @@ MODELS = {
     "Bert.loss_and_gradients": call(
         BERT.loss_and_gradients,
         ids=Ids("B T", below=9),
-        targets=Ids("B T", below=9),
+        targets=Answers("B T", below=9),
         masked=Booleans("B T"),
         keep=Mask("B 2 T T"),
         segment_ids=Ids("B T", below=2),

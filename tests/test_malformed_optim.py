@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from malformed import (
+    DTYPE,
     Anything,
     Choice,
     Floats,
@@ -12,6 +13,7 @@ from malformed import (
     Named,
     Numbers,
     Reals,
+    Scalar,
     Setting,
     Whatever,
     call,
@@ -24,7 +26,8 @@ from malformed import (
 )
 
 from transformer_core import gradient_check, ops, optim
-from transformer_core.foundation import checks, names
+from transformer_core.foundation import checks, chunks, names
+from transformer_core.layers import NormSpec
 from transformer_core.optim import SGD, Adam, AdamW, Muon
 
 WEIGHTS = Named(a=Floats("D F"), b=Floats("F"))
@@ -126,7 +129,7 @@ GRADIENT_CHECK = {
     "check_backward": call(
         with_backward,
         x=Floats("D F"),
-        cotangent=Floats("D F", optional=True),
+        cotangent=Floats("D F", optional=True, listed=True),
         seed=whole(0, least=0),
     ),
     "check_gradients": call(
@@ -159,6 +162,31 @@ FOUNDATION = {
         lambda arrays: checks.check_names("grads", arrays),
         arrays=Choice({"a": 1}, [None, [], 3, "text"]),
     ),
+    "check_choice": call(
+        lambda value: checks.check_choice("activation", value, ["relu", "gelu"]),
+        value=Choice("relu"),
+    ),
+    "check_dtype": call(lambda dtype: checks.check_dtype("dtype", dtype), dtype=DTYPE),
+    "check_not_negative": call(
+        lambda value: checks.check_not_negative("std", value), value=not_negative(0.1)
+    ),
+    "check_positive": call(
+        lambda value: checks.check_positive("eps", value), value=positive(0.1)
+    ),
+    "check_positive_int": call(
+        lambda value: checks.check_positive_int("width", value), value=whole(3)
+    ),
+    "check_rate": call(lambda value: checks.check_rate("rate", value), value=rate(0.1)),
+    "check_scalar": call(
+        lambda value: checks.check_scalar("dloss", value), value=Scalar(1.0)
+    ),
+    "check_whole": call(
+        lambda value: checks.check_whole("first", value), value=whole(3, least=0)
+    ),
+    "record": call(
+        lambda settings: checks.record("norm", NormSpec, settings),
+        settings=Choice({"eps": 1e-3}, [None, 3, [], "text", {"epsilon": 1}, {1: 2}]),
+    ),
     "check_array": call(lambda x: checks.check_array("x", x), x=Anything("...")),
     "check_shape": call(
         lambda x: checks.check_shape("x", x, ..., "D", 7), x=Anything("... D F")
@@ -178,6 +206,10 @@ def test_every_public_name_is_in_the_table():
     assert sorted(set(public_names(optim)) - STEPS) == sorted(OPTIM)
     reports = {"GradientReport", "GradientError"}  # results, not made by the caller
     assert sorted(set(public_names(gradient_check)) - reports) == sorted(GRADIENT_CHECK)
+    inside = {"chunks", "is_real", "join", "sizes"}  # called by the package alone
+    assert sorted(set(public_names(checks, chunks, names)) - inside) == sorted(
+        FOUNDATION
+    )
 
 
 @pytest.mark.parametrize("name", CALLS)

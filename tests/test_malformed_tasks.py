@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     RNG,
+    Answers,
     Booleans,
     Choice,
     Floats,
@@ -187,7 +188,7 @@ BERT_TASK = {
     ),
     "interpolated": call(
         interpolated.interpolated,
-        blocks=Tokens("500 6", below=9),
+        blocks=Tokens("M T", below=9),
         vocabulary=VOCABULARY,
         rng=RNG,
         steps=whole(1),
@@ -196,7 +197,7 @@ BERT_TASK = {
         lambda frequencies, score: mini_bert.look_at_neighbours(
             MultiHeadSelfAttention(6, 2, seeded()), frequencies, seeded(), score
         ),
-        frequencies=Reals("3"),
+        frequencies=Floats("3"),
         score=positive(6.5),
     ),
     "mask": call(
@@ -218,7 +219,7 @@ BERT_TASK = {
     "measure": call(
         lambda **given: mini_bert.measure(BERT, **given),
         inputs=Ids("B T", below=34),
-        targets=Ids("B T", below=34),
+        targets=Answers("B T", below=34),
         masked=Booleans("B T"),
         together=whole(2),
     ),
@@ -243,7 +244,7 @@ BERT_TASK = {
         documents.read_documents,
         path=Choice(__file__, ["", None, 3, b"x", [], "no/such/folder", "\0"]),
     ),
-    "rotation": call(mini_bert.rotation, angles=Reals("N")),
+    "rotation": call(mini_bert.rotation, angles=Floats("N")),
     "split": call(
         documents.split,
         documents=Whatever(lambda rng: [Document(f"{i}", "text") for i in range(40)]),

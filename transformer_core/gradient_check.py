@@ -176,6 +176,7 @@ def gradient_error(
     check_numbers("gradient", gradient)
     check_numbers("reference", reference)
     check_not_negative("scale", scale)
+    scale = float(scale)
     pair = in_double(np.stack([gradient, reference]))
     largest = max(np.abs(pair).max(), scale)
     if not np.isfinite(largest):

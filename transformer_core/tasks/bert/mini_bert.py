@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from transformer_core.foundation.checks import (
+    check_floats,
     check_positive,
     check_positive_int,
-    check_reals,
     check_shape,
 )
 from transformer_core.layers import AttentionSpec, LayerSpec, MultiHeadSelfAttention
@@ -100,7 +100,7 @@ def look_at_neighbours(
         The expected score of that neighbour, if half of the input is its position.
     """
     width, heads = len(attention.query_key_value.weight), attention.heads
-    check_reals("frequencies", frequencies, width // 2)
+    check_floats("frequencies", frequencies, width // 2)
     check_positive("score", score)
     key_width = width // heads
     std = sqrt(2 * score / (width * sqrt(key_width)))
@@ -115,7 +115,7 @@ def look_at_neighbours(
 
 def rotation(angles: np.ndarray) -> np.ndarray:
     """Return the matrix (D, D) that turns each pair of entries by an angle."""
-    check_reals("angles", angles, "D/2")
+    check_floats("angles", angles, "D/2")
     matrix = np.zeros((2 * len(angles), 2 * len(angles)))
     sine = np.arange(0, len(matrix), 2)
     cosine = sine + 1

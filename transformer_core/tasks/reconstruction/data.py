@@ -104,15 +104,13 @@ def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -
     ValueError
         If the shapes do not fit together, an array is empty or not of finite numbers, or D is 1.
     """
-    check_finite("targets", targets, ..., "D")
+    targets = in_double("targets", targets, ..., "D")
     width = targets.shape[-1]
     if width == 1:
         raise ValueError("targets: expected a width of at least 2, got 1")
-    check_finite("gamma", gamma, width)
-    check_finite("beta", beta, width)
-    rows, counts = np.unique(
-        targets.reshape(-1, width).astype(np.float64), axis=0, return_counts=True
-    )
+    gamma = in_double("gamma", gamma, width)
+    beta = in_double("beta", beta, width)
+    rows, counts = np.unique(targets.reshape(-1, width), axis=0, return_counts=True)
     residual = rows - beta
     # An orthonormal basis of the plane where the entries sum to 0: its first column is dropped.
     basis = np.linalg.qr(np.column_stack([np.ones(width), np.eye(width)[:, 1:]]))[0][
@@ -136,8 +134,10 @@ def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -
     return float(np.average(errors, weights=counts))
 
 
-def check_finite(name, array, *shape):
-    """Raise ``ValueError`` unless an array has the shape, and its squares are far from infinite."""
+def in_double(name, array, *shape):
+    """Return an array in float64; raise ``ValueError`` unless its squares are well finite."""
     check_reals(name, array, *shape)
-    if not np.abs(array.astype(np.float64)).max() < 1e100:
+    array = array.astype(np.float64)
+    if not np.abs(array).max() < 1e100:
         raise ValueError(f"{name}: expected finite numbers up to 1e100, got others")
+    return array
