@@ -19,6 +19,7 @@ from practice.versions import (
     layer_norm,
     layers,
     linear,
+    many_machines,
     mean_squared_error,
     optimizers,
     rearranging,
@@ -37,6 +38,7 @@ FILES = (
     rearranging,
     dropout,
     layers,
+    many_machines,
     optimizers,
 )
 
