@@ -27,10 +27,11 @@ book: $(READY)  ## Build the book into _build/html; EXECUTE=all executes every n
 
 check: $(READY) lint  ## Check the style and run the quick tests: the loop while writing
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
-	  -m "not slow" -p no:nbval --numprocesses $(WORKERS)
+	  -m "not slow and not mpi" -p no:nbval --numprocesses $(WORKERS)
 
 test: $(READY) lint  ## Run every test, then every cell of every notebook
-	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --numprocesses $(WORKERS)
+	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m "not mpi" --numprocesses $(WORKERS)
+	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m mpi -vv -rs
 	$(RECORDED) $(BIN)/python -m pytest notebooks --nbval-lax --nbval-current-env \
 	  --nbval-cell-timeout=900 --nbval-kernel-startup-timeout=180 \
 	  --numprocesses $(WORKERS) --dist loadscope

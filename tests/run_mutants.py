@@ -28,7 +28,7 @@ LEFT_OUT = {
     "tests/test_run_mutants.py",
     "tests/test_stamps.py",  # looks at notebooks
 }
-QUICK = ("ops", "layers", "models", "optim", "training")
+QUICK = ("ops", "layers", "models", "optim", "training", "distributed")
 
 
 def every_test_file():

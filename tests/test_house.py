@@ -33,7 +33,7 @@ ROOMS = {
     "practice": PRACTICE,
     "commands": PRACTICE,
     "plots": {"gradient_check"} | TASKS,
-    "__main__": {"commands"},
+    "__main__": {"commands", "distributed"},
 }
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 from witnesses import generators, randomise
 
+from transformer_core.distributed import on_threads
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import causal_keep
 from transformer_core.optim import Adam, AdamW
@@ -121,7 +122,7 @@ def test_a_shard_without_counted_tokens_is_left_out(rng):
     assert_same(parallel(*batch), whole, rtol=1e-10, atol=1e-13)
 
 
-def test_dropout_is_drawn_anew_for_each_shard_and_reproducible(rng):
+def test_dropout_is_drawn_anew_for_each_sequence_and_reproducible(rng):
     model, batch = bert(rng, dropout=0.3), draw(rng)
     twice = [np.concatenate([array, array]) for array in batch]
     parallel = DataParallel(model.loss_and_gradients, counted)
@@ -139,11 +140,93 @@ def test_dropout_is_drawn_anew_for_each_shard_and_reproducible(rng):
     resumed.bit_generator.state = saved
     assert parallel(*twice, rng=resumed)[0] == following
 
-    handed = []
-    one = DataParallel(lambda x, rng: handed.append(rng) or (0.0, {"w": x}), len, 3)
-    one(np.arange(3.0), rng=np.random.default_rng(1))
-    assert len(set(map(id, handed))) == 3  # threads take turns in no fixed order
-    assert len({rng.random() for rng in handed}) == 3
+
+def test_however_a_batch_is_cut_the_same_is_dropped(rng):
+    model, batch = bert(rng, dropout=0.3), draw(rng)
+    results = [
+        DataParallel(model.loss_and_gradients, counted, threads)(
+            *batch, rng=np.random.default_rng(1)
+        )
+        for threads in range(1, B + 1)
+    ]
+    for result in results[1:]:
+        assert_same(result, results[0], rtol=1e-10, atol=1e-13)
+
+
+def test_each_sequence_draws_from_a_generator_of_its_own():
+    def loss_and_gradients(x, rng):
+        return 0.0, {f"{x[0]:g}": rng.random((len(x), 2, 3), np.float32)}
+
+    seeds = np.random.default_rng(1).integers(2**63, size=4)
+    expected = [np.random.default_rng(s).random((2, 3), np.float32) for s in seeds]
+    parallel = DataParallel(loss_and_gradients, len, 1)
+    _, grads = parallel(np.arange(4.0), rng=np.random.default_rng(1))
+    assert np.array_equal(grads["0"], expected)
+    assert len(np.unique(grads["0"])) == 24
+
+
+# Ranks
+
+
+@pytest.mark.equation("eq:data-parallel")
+@given(generators, st.integers(1, 4), st.integers(1, 3))
+def test_ranks_make_up_the_whole_batch(rng, ranks, threads):
+    model, batch = bert(rng), draw(rng)
+    whole = model.loss_and_gradients(*batch)
+    for result in on_ranks(ranks, model, batch, threads):
+        assert_same(result, whole, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ranks", range(1, B + 2))
+def test_ranks_give_the_bits_of_as_many_threads(rng, ranks, dtype):
+    model = bert(rng, dtype, dropout=0.3)
+    batch = draw(rng, counts=(0, 0, 3, 0, 1))
+    threads = DataParallel(model.loss_and_gradients, counted, ranks)
+    loss, grads = threads(*batch, rng=np.random.default_rng(3))
+    for rank_loss, rank_grads in on_ranks(ranks, model, batch, seed=3):
+        assert rank_loss == loss
+        for name, grad in grads.items():
+            assert np.array_equal(rank_grads[name], grad), name
+
+
+def on_ranks(ranks, model, batch, threads=1, seed=None):
+    """What each rank returns for a batch."""
+
+    def work(communicator):
+        parallel = DataParallel(
+            model.loss_and_gradients, counted, threads, communicator
+        )
+        return parallel(*batch, rng=seed and np.random.default_rng(seed))
+
+    return on_threads(ranks, work)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_ranks_send_twice_the_pieces_of_the_others(rng, ranks):
+    model, batch = bert(rng), draw(rng)
+    octets = sum(array.nbytes for array in model.parameters().values())
+
+    def work(communicator):
+        DataParallel(model.loss_and_gradients, counted, 1, communicator)(*batch)
+        return communicator.sent
+
+    sent = on_threads(ranks, work)
+    figures = 16 * ranks * (ranks - 1)
+    assert sum(s["reduce_scatter"].bytes for s in sent) == (ranks - 1) * octets
+    assert sum(s["all_gather"].bytes for s in sent) == (ranks - 1) * octets + figures
+
+
+def test_nothing_counted_is_named_on_every_rank(rng):
+    with pytest.raises(ValueError, match="parts: expected at least one counted token"):
+        on_ranks(2, bert(rng), draw(rng, counts=(0, 0)))
+
+
+def test_an_error_of_one_rank_comes_out(rng):
+    batch = draw(rng)
+    batch[0][-1] = V
+    with pytest.raises(ValueError, match="ids: expected ids from 0 to 10, got 11"):
+        on_ranks(2, bert(rng), batch)
 
 
 def test_training_is_the_same_with_and_without_threads(rng):

@@ -7,6 +7,8 @@ import numpy as np
 
 from transformer_core.foundation.checks import check_array
 
+END = "end"  # the operation of a rank that will send nothing more
+
 
 class CommunicationError(RuntimeError):
     """A rank waited in vain, or got what it did not expect."""
@@ -89,7 +91,7 @@ class Communicator:
                     f"got {other}"
                 )
         for other, array in outgoing.items():
-            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
                 raise ValueError(
                     f"array for rank {other}: expected a NumPy array of numbers, "
                     f"got {getattr(array, 'dtype', type(array).__name__)}"
@@ -99,8 +101,36 @@ class Communicator:
         traffic.bytes += sum(array.nbytes for array in outgoing.values())
         return self.carry(operation, outgoing, sources)
 
+    def leave(self) -> None:
+        """End: send nothing more, and wait until no other rank will."""
+        self.carry(END, dict.fromkeys(self.others, np.empty(0)), self.others)
+
+    def check_operation(self, operation: str, came: str, source: int) -> None:
+        """Raise ``CommunicationError`` if a rank takes part in another operation."""
+        if came == operation:
+            return
+        if operation == END:
+            message = (
+                f"rank {source}: expected {came} from rank {self.rank}, which has ended"
+            )
+        else:
+            got = "which has ended" if came == END else f"got {came}"
+            message = (
+                f"rank {self.rank}: expected {operation} from rank {source}, {got}"
+            )
+        raise CommunicationError(message)
+
+    def check_like(self, operation, array, dtype, shape, source):
+        """Raise ``CommunicationError`` if what a rank sent does not go with what is here."""
+        if dtype != array.dtype or shape != array.shape:
+            raise CommunicationError(
+                f"rank {self.rank}: expected {array.dtype} {array.shape} from rank {source} "
+                f"in {operation}, got {dtype} {shape}"
+            )
+
     @property
     def others(self) -> list[int]:
+        """The other ranks, in their order."""
         return [rank for rank in range(self.size) if rank != self.rank]
 
     def bounds(self, length: int) -> list[slice]:
@@ -127,6 +157,11 @@ class Communicator:
         """
         check_axis("piece", piece, axis)
         pieces = self.exchange([piece] * self.size, "all_gather")
+        for rank, other in enumerate(pieces):
+            shape = list(other.shape)
+            if other.ndim == piece.ndim:
+                shape[axis] = piece.shape[axis]  # the axis that may differ
+            self.check_like("all_gather", piece, other.dtype, tuple(shape), rank)
         return np.concatenate(pieces, axis)
 
     def reduce_scatter(
@@ -153,11 +188,7 @@ class Communicator:
         first, *rest = self.exchange(parts, "reduce_scatter")
         total = np.array(first)
         for rank, part in enumerate(rest, 1):
-            if part.shape != total.shape or part.dtype != total.dtype:
-                raise CommunicationError(
-                    f"reduce_scatter: expected {total.dtype} {total.shape} from rank {rank}, "
-                    f"as from rank 0, got {part.dtype} {part.shape}"
-                )
+            self.check_like("reduce_scatter", total, part.dtype, part.shape, rank)
             fold(total, part, out=total)
         return total
 

@@ -4,9 +4,16 @@ from collections.abc import Callable
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Any
 
-from transformer_core.distributed.communicator import CommunicationError, Communicator
+import numpy as np
+
+from transformer_core.distributed.communicator import (
+    END,
+    CommunicationError,
+    Communicator,
+)
 from transformer_core.foundation.checks import check_positive, check_positive_int
 
 
@@ -35,20 +42,8 @@ class ThreadCommunicator(Communicator):
                 f"rank {self.rank}: waited {self.patience:g} s for rank {source} in "
                 f"{operation}"
             ) from None
-        if came is None:
-            raise CommunicationError(
-                f"rank {self.rank}: expected {operation} from rank {source}, which has ended"
-            )
-        if came != operation:
-            raise CommunicationError(
-                f"rank {self.rank}: expected {operation} from rank {source}, got {came}"
-            )
+        self.check_operation(operation, came, source)
         return array
-
-    def leave(self):
-        """Tell every other rank that nothing more will come."""
-        for other in self.others:
-            self.queues[self.rank][other].put((None, None))
 
 
 def on_threads(
@@ -80,18 +75,24 @@ def on_threads(
     """
     check_positive_int("size", size)
     check_positive("patience", patience)
-    queues = [[SimpleQueue() for _ in range(size)] for _ in range(size)]
+    queues: list = [[SimpleQueue() for _ in range(size)] for _ in range(size)]
     ranks = [ThreadCommunicator(rank, queues, patience) for rank in range(size)]
     results: list = [None] * size
     errors: list[BaseException] = []  # in the order in which they came
 
     def run(communicator):
         try:
-            results[communicator.rank] = work(communicator, *arguments)
+            try:
+                results[communicator.rank] = work(communicator, *arguments)
+            except SystemExit as end:
+                if end.code:
+                    raise CommunicationError(
+                        f"rank {communicator.rank}: exit status {end.code}"
+                    ) from None
+            communicator.leave()
         except BaseException as error:
             errors.append(error)
-        finally:
-            communicator.leave()
+            communicator.carry(END, dict.fromkeys(communicator.others, np.empty(0)), [])
 
     threads = [
         Thread(target=copy_context().run, args=(run, rank), daemon=True)
@@ -102,8 +103,9 @@ def on_threads(
     for thread in threads:
         while thread.is_alive() and not errors:
             thread.join(0.5)
+    until = monotonic() + patience  # one may hang for ever
     for thread in threads:
-        thread.join(patience)  # and no longer: one may hang for ever
+        thread.join(max(until - monotonic(), 0))
     if errors:
         roots = [e for e in errors if not isinstance(e, CommunicationError)]
         raise (roots or errors)[0]

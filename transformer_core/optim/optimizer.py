@@ -61,6 +61,13 @@ class Optimizer:
         """Return what the optimiser remembers, live, under dotted names."""
         return join(self.averages)
 
+    def norm(self, grads: dict[str, np.ndarray]) -> float:
+        """Return the norm of all gradients together (eq:global-norm).
+
+        Where a rank holds only some of them, its optimiser has another one, over all ranks.
+        """
+        return global_norm(grads, self.map)
+
     def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
         """Take one step.
 
@@ -82,7 +89,7 @@ class Optimizer:
         check_positive("learning_rate", self.learning_rate)
         self.check_alive()
         check_fit("grads", grads, self.parameters)
-        norm = global_norm(grads, self.map)
+        norm = self.norm(grads)
         factor = 1.0 if max_norm is None else clipping_factor(norm, max_norm)
         self.check_squares(factor * norm)
 

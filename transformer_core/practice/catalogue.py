@@ -1361,10 +1361,8 @@ CATALOGUE = [
         "data-parallel-one-generator",
         AROUND,
         "training/data_parallel.py",
-        {
-            "rng.integers(2**63, size=len(weighed))": "[rng.integers(2**63)] * len(weighed)"
-        },
-        "the shards draw their dropout masks from one generator, in no fixed order",
+        {"rng.integers(2**63, size=length)": "np.full(length, rng.integers(2**63))"},
+        "every sequence of a batch draws the same dropout mask",
     ),
     Mutant(
         "accumulation-empty-part-unchecked",
@@ -1402,7 +1400,7 @@ CATALOGUE = [
         "data-parallel-shard-without-a-weight",
         AROUND,
         "training/data_parallel.py",
-        {"if weight != 0]": "if weight > 0]"},
+        {"if shard.weight != 0]": "if shard.weight > 0]"},
         "a shard whose weight is not a number is left out",
     ),
     Mutant(
@@ -1825,6 +1823,110 @@ CATALOGUE = [
         "gradient_check.py",
         {"abs(sharper[name].norm - report[name].norm) < 1e-4": "True"},
         "the imaginary part is lost on the way, and a right gradient is called wrong",
+    ),
+    # Many machines: training
+    Mutant(
+        "ranks-mean-of-means",
+        AROUND,
+        "training/data_parallel.py",
+        {"self.over_ranks(weight if own": "self.over_ranks(1.0 if own"},
+        "the ranks' mean losses count alike, however many tokens each has "
+        "(huggingface/transformers#34373)",
+    ),
+    Mutant(
+        "ranks-borrowed-shard-counted",
+        AROUND,
+        "training/data_parallel.py",
+        {"self.over_ranks(weight if own else 0.0,": "self.over_ranks(weight,"},
+        "a rank without a token works on another's shard, and counts it twice",
+    ),
+    Mutant(
+        "ranks-the-same-dropout",
+        AROUND,
+        "training/data_parallel.py",
+        {
+            "SequenceGenerators(seeds[shard.rows])": (
+                "SequenceGenerators(seeds[: shard.rows.stop - shard.rows.start])"
+            )
+        },
+        "every rank drops what the first one drops (huggingface/transformers#31412)",
+    ),
+    Mutant(
+        "ranks-each-its-own-clock",
+        AROUND,
+        "training/on_disk.py",
+        {"float(known[0, 0])": "float(known[communicator.rank, 0])"},
+        "each rank ends by its own clock, and the others wait for it",
+    ),
+    Mutant(
+        "ranks-ctrl-c-not-shared",
+        AROUND,
+        "training/on_disk.py",
+        {"known[:, 1].any()": "known[communicator.rank, 1]"},
+        "Ctrl-C ends the rank that it came to, and the others wait for it",
+    ),
+    Mutant(
+        "ranks-resumed-on-the-first-alone",
+        AROUND,
+        "training/on_disk.py",
+        {"array[...] = communicator.broadcast(array)": "communicator.broadcast(array)"},
+        "rank 0 goes on from the checkpoint, the others from their initial parameters",
+    ),
+    # Many machines: carriers
+    Mutant(
+        "ranks-length-cut-short",
+        AROUND,
+        "distributed/communicator.py",
+        {"length * rank // self.size for rank": "length // self.size * rank for rank"},
+        "what is left when the ranks do not divide a length belongs to none of them "
+        "(KellerJordan/Muon#28 counts it wrong)",
+    ),
+    Mutant(
+        "ranks-other-fold-forgotten",
+        AROUND,
+        "distributed/communicator.py",
+        {"array.reshape(-1), fold=fold)": "array.reshape(-1))"},
+        "the maximum over the ranks is asked for, and their sum is returned",
+    ),
+    Mutant(
+        "ranks-buffer-reused-before-it-is-sent",
+        AROUND,
+        "distributed/threads.py",
+        {"(operation, array.copy())": "(operation, array)"},
+        "the sender writes into an array that is still on its way (dealii/dealii#13206)",
+    ),
+    Mutant(
+        "pipeline-mean-of-means",
+        AROUND,
+        "distributed/pipeline.py",
+        {
+            "[count / sum(counts) for count in counts]": "[1 / len(counts) for _ in counts]"
+        },
+        "micro-batches count the same, whatever their number of tokens (pytorch/torchtitan#2206)",
+    ),
+    Mutant(
+        "pipeline-tied-table-not-summed",
+        AROUND,
+        "distributed/pipeline.py",
+        {"if self.tied and last and ranks.rank in ends:": "if False:"},
+        "the copies of a tied table on the first and the last stage are stepped apart "
+        "(uw-syfi/piper#13)",
+    ),
+    Mutant(
+        "pipeline-norm-counts-the-tied-table-twice",
+        AROUND,
+        "distributed/pipeline.py",
+        {"if self.tied and not self.front:": "if False:"},
+        "both stages that have a tied table count it in the norm, and too much is clipped "
+        "(NVIDIA/Megatron-LM#7227)",
+    ),
+    Mutant(
+        "pipeline-more-ahead-than-there-is",
+        AROUND,
+        "distributed/schedules.py",
+        {"min(ahead(s), batches)": "ahead(s)"},
+        "1F1B begins with as many forward passes as there are stages ahead, even if there are "
+        "fewer micro-batches (pytorch/PiPPy#1081, AMD-AGI/Primus#1003)",
     ),
 ]
 

@@ -1,13 +1,16 @@
-"""Data parallelism: the shards of one batch, worked on by several threads."""
+"""Data parallelism: the shards of one batch, worked on by several threads or ranks."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
+from functools import cached_property
 from inspect import signature
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
+from transformer_core.distributed import Communicator, flatten, unflatten
 from transformer_core.foundation.checks import (
     check_array,
     check_positive_int,
@@ -17,8 +20,28 @@ from transformer_core.training.accumulation import combine
 from transformer_core.training.memory import keep_freed_memory
 
 
+class Shard(NamedTuple):
+    """Some sequences of a batch."""
+
+    number: int
+    weight: float
+    rows: slice
+    arrays: tuple
+
+
 class DataParallel:
-    r"""Cut each batch into shards, one a thread, and combine their gradients (eq:accumulation).
+    r"""Cut each batch into shards, one a thread of each rank (eq:data-parallel).
+
+    Their losses and gradients are combined into those of the whole batch (eq:accumulation), first
+    those of one rank, then, in the order of the ranks, those of all:
+
+    .. math::
+        n = \sum_r n_r, \qquad
+        \mathcal{L} = \sum_r \frac{n_r}{n} \, \mathcal{L}_r, \qquad
+        \bar{\theta} = \sum_r \frac{n_r}{n} \, \bar{\theta}_r
+
+    Every rank is called with the whole batch, and returns the same bits. It sends
+    :math:`2 \frac{N - 1}{N}` times the bytes of the gradients, and n and the loss.
 
     NumPy lets go of the interpreter while it computes, so that two threads keep two cores busy,
     in the element-wise work as well as in the matrix products. For the products each thread is on
@@ -35,16 +58,25 @@ class DataParallel:
         and the gradient of every parameter, in arrays of its own.
     weight : callable
         ``weight(*shard)`` returns the number of counted tokens. A shard without any is left out.
-    threads : int
-        The calling one included.
+    threads : int, optional
+        The calling one included. Default: 2 for a process alone, 1 for one rank of several.
+    communicator : Communicator, optional
+        Default: a process alone. With several ranks the gradients have one dtype.
 
-    The result depends on the number of threads by rounding alone, and for one number it is the
-    same every time.
+    The result depends on the number of shards by rounding alone, and for one number it is the
+    same every time, be they worked on by threads or, one on each, by ranks.
     """
 
     def __init__(
-        self, loss_and_gradients: Callable, weight: Callable, threads: int = 2
+        self,
+        loss_and_gradients: Callable,
+        weight: Callable,
+        threads: int | None = None,
+        communicator: Communicator | None = None,
     ):
+        self.communicator = communicator or Communicator()
+        if threads is None:
+            threads = 2 if self.communicator.size == 1 else 1
         check_positive_int("threads", threads)
         self.loss_and_gradients, self.weight = loss_and_gradients, weight
         self.threads = threads
@@ -66,8 +98,9 @@ class DataParallel:
             shard as it is. An argument that ``loss_and_gradients`` calls ``keep``, or
             ``..._keep``, is a mask with all its four axes: (T, T) could be taken for (B, T).
         rng : numpy.random.Generator, optional
-            Draws what is dropped. Each shard gets a generator of its own, ``rng=...``, whose seed
-            is drawn from this one.
+            Draws what is dropped. Each sequence gets a generator of its own, whose seed is drawn
+            from this one: however a batch is cut, the same is dropped. A shard is called with
+            ``rng=SequenceGenerators(seeds)``.
 
         Returns
         -------
@@ -81,20 +114,46 @@ class DataParallel:
             ``loss_and_gradients`` does.
         """
         names = argument_names(self.loss_and_gradients, len(batch))
-        shards = cut(batch, self.threads, names)
-        weighed = [(self.weight(*shard), shard) for shard in shards]
-        weighed = [(weight, shard) for weight, shard in weighed if weight != 0]
-        settings: list[dict] = [{} for _ in weighed]
-        if rng is not None:
-            seeds = rng.integers(2**63, size=len(weighed))
-            settings = [{"rng": np.random.default_rng(seed)} for seed in seeds]
+        size, rank = self.communicator.size, self.communicator.rank
+        shards = [
+            Shard(number, self.weight(*arrays), rows, arrays)
+            for number, (rows, arrays) in enumerate(
+                cut(batch, size * self.threads, names)
+            )
+        ]
+        length = shards[-1].rows.stop
+        seeds = None if rng is None else rng.integers(2**63, size=length)
+        counted = [shard for shard in shards if shard.weight != 0]
+        own = [shard for shard in counted if shard.number // self.threads == rank]
 
-        def part(weight, shard, setting):
-            return weight, *self.loss_and_gradients(*shard, **setting)
+        def part(shard):
+            drawn = (
+                {} if seeds is None else {"rng": SequenceGenerators(seeds[shard.rows])}
+            )
+            return shard.weight, *self.loss_and_gradients(*shard.arrays, **drawn)
 
-        parts = self.map(part, *zip(*weighed, strict=True), settings)
-        _, loss, grads = combine(parts, in_place=True, map=self.map)
-        return loss, grads
+        # Who has none works on another's, and counts it for nothing.
+        parts = self.map(part, own or counted[:1])
+        weight, loss, grads = combine(parts, in_place=True, map=self.map)
+        if size == 1:
+            return loss, grads
+        return self.over_ranks(weight if own else 0.0, loss, grads)
+
+    def over_ranks(
+        self, weight: float, loss: float, grads: dict[str, np.ndarray]
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """Combine the parts of all ranks: each rank a piece of the gradients, for all."""
+        communicator, flat = self.communicator, flatten(grads)
+        figures = communicator.all_gather(np.array([[weight, loss]], np.float64))
+        pieces = communicator.exchange(
+            [flat[piece] for piece in communicator.bounds(flat.size)], "reduce_scatter"
+        )
+        parts = [
+            (weight, loss, {"piece": piece})
+            for (weight, loss), piece in zip(figures.tolist(), pieces, strict=True)
+        ]
+        _, loss, mean = combine(parts, in_place=True, map=self.map)
+        return loss, unflatten(communicator.all_gather(mean["piece"]), grads)
 
     def map(self, function: Callable, *items: Iterable) -> list:
         """Call a function on each item, as the builtin does, in several threads.
@@ -133,6 +192,25 @@ class DataParallel:
         for other in started:
             other.result()
         return results
+
+
+class SequenceGenerators:
+    """Draws like a generator, the numbers of each sequence of a batch from one of its own."""
+
+    def __init__(self, seeds: np.ndarray):
+        self.seeds = seeds
+
+    @cached_property
+    def generators(self) -> list[np.random.Generator]:
+        return [np.random.default_rng(seed) for seed in self.seeds]
+
+    def random(self, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+        """Return uniform numbers (B, ...) in [0, 1) for the B sequences."""
+        numbers: np.ndarray = np.empty(shape, dtype)
+        rows = numbers.reshape(len(numbers), -1)
+        for generator, row in zip(self.generators, rows, strict=True):
+            generator.random(dtype=dtype, out=row)
+        return numbers
 
 
 class OneBlasThread:
@@ -177,7 +255,10 @@ ONE_BLAS_THREAD = OneBlasThread()
 
 
 def cut(batch, shards, names):
-    """Cut a batch into at most so many shards, none empty, by the rule of ``DataParallel``."""
+    """Cut a batch into at most so many shards, none empty, by the rule of ``DataParallel``.
+
+    Return the rows and the arrays of each.
+    """
     lengths = []
     for name, array in zip(names, batch, strict=True):
         if array is None:
@@ -195,9 +276,10 @@ def cut(batch, shards, names):
         raise ValueError("batch: expected at least one array, got none")
     length = lengths[0]
     edges = np.linspace(0, length, min(shards, length) + 1).round().astype(int)
+    ranges = [slice(*edge) for edge in zip(edges, edges[1:], strict=False)]
     return [
-        tuple(a if a is None or len(a) == 1 else a[start:stop] for a in batch)
-        for start, stop in zip(edges, edges[1:], strict=False)
+        (rows, tuple(a if a is None or len(a) == 1 else a[rows] for a in batch))
+        for rows in ranges
     ]
 
 

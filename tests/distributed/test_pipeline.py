@@ -1,0 +1,183 @@
+"""A pipeline is one process, cut; its schedules are counted slot by slot."""
+
+from fractions import Fraction
+
+import numpy as np
+import pipeline_cases
+import pytest
+from pipeline_cases import LAYERS, VOCABULARY, WIDTH, build, micro_batches, whole
+from ranks import mpiexec, on_mpi
+
+from transformer_core.distributed import (
+    PipelineBert,
+    Step,
+    bubble,
+    gpipe,
+    live_activations,
+    on_threads,
+    one_forward_one_backward,
+)
+from transformer_core.optim.clipping import global_norm
+
+both = pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
+grid = pytest.mark.parametrize(
+    "stages, batches", [(1, 1), (1, 4), (2, 1), (2, 5), (3, 2), (4, 4), (4, 9), (8, 3)]
+)
+
+
+@pytest.mark.equation("eq:bubble")
+@both
+@grid
+def test_the_bubble_is_what_its_formula_says(schedule, stages, batches):
+    steps = schedule(stages, batches)
+    assert bubble(steps) == Fraction(stages - 1, batches + stages - 1)
+    assert 1 + max(step.slot for step in steps) == 2 * (batches + stages - 1)
+
+
+@both
+@grid
+def test_every_pass_is_done_once_and_not_before_what_it_needs(
+    schedule, stages, batches
+):
+    slots = {step[1:]: step.slot for step in schedule(stages, batches)}
+    assert len(slots) == len(schedule(stages, batches)) == 2 * stages * batches
+    for (stage, forward, batch), slot in slots.items():
+        if forward and stage:
+            assert slots[stage - 1, True, batch] < slot
+        if not forward:
+            assert slots[stage, True, batch] < slot
+            if stage < stages - 1:
+                assert slots[stage + 1, False, batch] < slot
+    busy = [(step.slot, step.stage) for step in schedule(stages, batches)]
+    assert len(set(busy)) == len(busy)
+
+
+@grid
+def test_what_waits_for_its_backward_pass(stages, batches):
+    assert live_activations(gpipe(stages, batches)) == [batches] * stages
+    assert live_activations(one_forward_one_backward(stages, batches)) == [
+        min(stages - stage, batches) for stage in range(stages)
+    ]
+
+
+def test_two_stages_and_two_micro_batches_slot_by_slot():
+    F, B = True, False
+    expected = [(0, 0, F, 0), (1, 0, F, 1), (1, 1, F, 0), (2, 1, B, 0)]
+    expected += [(3, 0, B, 0), (3, 1, F, 1), (4, 1, B, 1), (5, 0, B, 1)]
+    assert one_forward_one_backward(2, 2) == [Step(*step) for step in expected]
+
+
+@pytest.mark.parametrize("stages, batches", [(0, 1), (1, 0), (1.0, 1), (True, 1)])
+@both
+def test_stages_and_micro_batches_are_counted_in_whole_numbers(
+    schedule, stages, batches
+):
+    with pytest.raises(ValueError, match="expected a whole number of at least 1"):
+        schedule(stages, batches)
+
+
+@pytest.mark.equation("eq:pipeline-backward")
+@both
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
+    loss, grads = whole(build(tied))
+
+    def work(c):
+        model = build(tied)
+        stage = PipelineBert(model, c, schedule)
+        mine, stage_grads = stage.loss_and_gradients(micro_batches())
+        assert stage_grads.keys() == stage.parameters().keys()
+        for name, array in stage.parameters().items():
+            assert array is model.parameters()[name]
+        return mine, stage_grads
+
+    found = on_threads(stages, work, patience=20)
+    assert {name for _, part in found for name in part} == grads.keys()
+    for mine, part in found:
+        assert mine == pytest.approx(loss, rel=1e-13)
+        for name, grad in part.items():
+            scale = np.abs(grads[name]).max()
+            np.testing.assert_allclose(
+                grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name
+            )
+    if tied:
+        first, last = found[0][1]["tokens.table"], found[-1][1]["tokens.table"]
+        np.testing.assert_array_equal(first, last)
+
+
+@pytest.mark.equation("eq:global-norm-sharded")
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_the_norm_counts_every_parameter_once(stages, tied):
+    def work(c):
+        stage = PipelineBert(build(tied), c)
+        return stage.norm(stage.loss_and_gradients(micro_batches())[1])
+
+    expected = global_norm(whole(build(tied))[1])
+    norms = on_threads(stages, work)
+    assert norms == [norms[0]] * stages
+    assert norms[0] == pytest.approx(expected, rel=1e-13)
+
+
+@both
+def test_the_schedules_give_the_same_bits(schedule):
+    def work(c, order):
+        return PipelineBert(build(), c, order).loss_and_gradients(micro_batches())
+
+    expected = on_threads(2, work, gpipe)
+    for (loss, grads), (other, others) in zip(
+        on_threads(2, work, schedule), expected, strict=True
+    ):
+        assert loss == other
+        for name, grad in grads.items():
+            np.testing.assert_array_equal(grad, others[name])
+
+
+@both
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_the_stages_send_what_the_formula_says(stages, tied, schedule):
+    def work(c):
+        PipelineBert(build(tied), c, schedule).loss_and_gradients(micro_batches())
+        return c.sent
+
+    sent = {"pipeline": 0, "tied": 0, "broadcast": 0}
+    for rank in on_threads(stages, work):
+        for operation, traffic in rank.items():
+            sent[operation] += traffic.bytes
+    positions = sum(ids.size for ids, _, masked, *_ in micro_batches() if masked.any())
+    cut, table = positions * WIDTH * 8, VOCABULARY * WIDTH * 8
+    assert sent == {
+        "pipeline": 2 * (stages - 1) * cut,
+        "tied": 2 * table * (tied and stages > 1),
+        "broadcast": 8 * (stages - 1),
+    }
+
+
+@on_mpi
+def test_two_processes_give_the_bits_of_two_threads(tmp_path):
+    result = mpiexec(2, pipeline_cases.__file__, tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    for rank, expected in enumerate(on_threads(2, pipeline_cases.work)):
+        with np.load(tmp_path / f"{rank}.npz") as got:
+            assert set(got) == set(expected)
+            for name, array in expected.items():
+                np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+def test_a_stage_without_layers_is_refused():
+    def work(c):
+        with pytest.raises(ValueError, match=f"at most {LAYERS} ranks, .* got 5"):
+            PipelineBert(build(), c)
+
+    on_threads(LAYERS + 1, work)
+
+
+@pytest.mark.parametrize("batches", [[], micro_batches()[-1:]])
+def test_nothing_to_count_is_refused(batches):
+    def work(c):
+        with pytest.raises(ValueError, match="batches: expected at least one counted"):
+            PipelineBert(build(), c).loss_and_gradients(batches)
+
+    on_threads(2, work)

@@ -1,0 +1,237 @@
+"""A pipeline: each rank has some layers of a model, and micro-batches go through them."""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import copy
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.distributed.communicator import Communicator
+from transformer_core.distributed.schedules import Step, one_forward_one_backward
+from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.names import join
+from transformer_core.layers import TiedReadout
+from transformer_core.models.bert import Bert, BertInputCache, check_masked
+from transformer_core.models.encoder import EncoderCache
+from transformer_core.ops.cross_entropy import (
+    CrossEntropyCache,
+    cross_entropy,
+    cross_entropy_backward,
+)
+from transformer_core.ops.embedding import (
+    EmbeddingCache,
+    embedding,
+    embedding_backward,
+)
+from transformer_core.ops.linear import LinearCache
+from transformer_core.optim.clipping import global_norm
+
+
+class Elsewhere:
+    """A layer that another stage has: here everything goes on as it came."""
+
+    def forward(self, x, *others):
+        return x, None
+
+    def backward(self, dy, cache):
+        return dy, {}
+
+
+class LossCache(NamedTuple):
+    shape: tuple[int, ...]  # of what the encoder returns, (B, T, D)
+    masked: EmbeddingCache
+    readout: LinearCache
+    loss: CrossEntropyCache
+
+
+class BertStageCache(NamedTuple):
+    input: BertInputCache | None  # of the first stage
+    encoder: EncoderCache
+    loss: LossCache | None  # of the last stage
+
+
+class PipelineBert:
+    r"""One stage of a Bert: its share of the layers, under the names that they have there.
+
+    The first stage has the embeddings, too; the last one the final normalisation and the read-out.
+    Both have a tied table, and the sum of its gradients. Micro-batch j has the share
+    :math:`n_j / n` of the counted tokens, and what stage s gives to the next one is
+    :math:`x^{(s)}_j` (eq:pipeline-backward):
+
+    .. math::
+        \mathcal{L} = \sum_j \frac{n_j}{n} \, \mathcal{L}_j, \qquad
+        \bar{x}^{(s-1)}_j = \left(\frac{\partial x^{(s)}_j}{\partial x^{(s-1)}_j}
+        \right)^{\!\top} \bar{x}^{(s)}_j, \qquad
+        \bar{\theta}_s = \sum_j \left(\frac{\partial x^{(s)}_j}{\partial \theta_s}
+        \right)^{\!\top} \bar{x}^{(s)}_j
+
+    Nothing is dropped. A slot of time lasts as long as the longest pass in it.
+
+    Parameters
+    ----------
+    model : Bert
+        The same on all ranks. The stage takes its parts of it; they are not copied.
+    communicator : Communicator
+        Rank s is stage s.
+    schedule : callable
+        ``schedule(stages, batches)``: :func:`gpipe` or :func:`one_forward_one_backward`.
+
+    Raises
+    ------
+    ValueError
+        If there are more ranks than layers.
+
+    Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019.
+    """
+
+    def __init__(
+        self,
+        model: Bert,
+        communicator: Communicator,
+        schedule: Callable[[int, int], list[Step]] = one_forward_one_backward,
+    ):
+        rank, layers = communicator.rank, model.encoder.layers
+        if communicator.size > len(layers):
+            raise ValueError(
+                f"communicator: expected at most {len(layers)} ranks, one a layer, "
+                f"got {communicator.size}"
+            )
+        self.communicator, self.schedule = communicator, schedule
+        self.front = self.readout = self.table = None  # but at the ends
+        self.encoder = copy(model.encoder)
+        mine = communicator.bounds(len(layers))[rank]
+        kept: list = [Elsewhere() for _ in layers]
+        kept[mine] = layers[mine]
+        self.encoder.layers = kept
+        self.tied = isinstance(model.readout, TiedReadout)
+        if rank == 0:
+            self.front = copy(model)
+            self.front.encoder = self.front.readout = None
+        if rank == communicator.size - 1:
+            self.readout = model.readout
+            self.table = model.tokens.table if self.tied else None
+        else:
+            self.encoder.final_norm = None
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Return the parameters of this stage: the arrays themselves, not copies."""
+        table = {} if self.table is None else {"tokens.table": self.table}
+        front = self.front.parameters() if self.front else table
+        parts = {"encoder": self.encoder, "readout": self.readout}
+        return front | join({n: p.parameters() for n, p in parts.items() if p})
+
+    def loss_and_gradients(
+        self, batches: Sequence[tuple]
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """Return the loss of all micro-batches, and the gradients of this stage's parameters.
+
+        Parameters
+        ----------
+        batches : sequence of tuple
+            Micro-batches, the same on every rank: what ``Bert.loss_and_gradients`` is given, but
+            for ``rng``. One without counted tokens is left out.
+
+        Returns
+        -------
+        loss : float
+            The same on every rank.
+        grads : dict of str to ndarray
+
+        Raises
+        ------
+        ValueError
+            If no token is counted, or as ``Bert.loss_and_gradients`` does.
+        """
+        batches = [batch for batch in batches if np.any(batch[2])]
+        if not batches:
+            raise ValueError("batches: expected at least one counted token, got none")
+        counts = [np.count_nonzero(masked) for _, _, masked, *_ in batches]
+        shares = [count / sum(counts) for count in counts]  # n_j / n
+        ranks = self.communicator
+        last = ranks.size - 1
+        loss, caches = 0.0, {}
+        grads: dict = {}
+        came: dict = {}  # what was sent to this stage, by direction and micro-batch
+        steps = self.schedule(ranks.size, len(batches))
+        for _, now in groupby(steps, lambda step: step.slot):
+            outgoing, coming = {}, {}
+            for _, stage, forward, j in now:
+                to = stage + 1 if forward else stage - 1
+                if to == ranks.rank:
+                    coming[stage] = forward, j
+                elif stage == ranks.rank and forward:
+                    y, caches[j] = self.forward(came.pop((True, j), None), *batches[j])
+                    if to <= last:
+                        outgoing[to] = y
+                    else:
+                        loss += shares[j] * y
+                elif stage == ranks.rank:
+                    dy = came.pop((False, j), shares[j])
+                    dx, parts = self.backward(dy, caches.pop(j))
+                    if to >= 0:
+                        outgoing[to] = dx
+                    add(grads, parts)
+            arrays = ranks.swap("pipeline", outgoing, coming)
+            came |= {coming[stage]: array for stage, array in arrays.items()}
+        ends = {0, last}
+        if self.tied and last and ranks.rank in ends:
+            (other,) = ends - {ranks.rank}
+            table = {other: grads["tokens.table"]}
+            add(grads, {"tokens.table": ranks.swap("tied", table, [other])[other]})
+        return float(ranks.broadcast(np.array(loss), last)), grads
+
+    def norm(self, grads: dict[str, np.ndarray]) -> float:
+        """Return the norm of the gradient of all stages (eq:global-norm-sharded).
+
+        A table that is on two stages counts once.
+        """
+        counted = dict(grads)
+        if self.tied and not self.front:
+            counted.pop("tokens.table", None)
+        square = np.array(global_norm(counted) ** 2)
+        return math.sqrt(self.communicator.all_reduce(square))
+
+    def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
+        """Return what the next stage is given, or the loss, and what backward needs."""
+        input_cache = loss_cache = None
+        if self.front:
+            check_masked(masked, ids.shape)
+            x, input_cache = self.front.embed(ids, segment_ids)
+        y, encoder_cache = self.encoder.forward(x, keep)
+        if self.readout:
+            check_shape("targets", targets, *ids.shape)
+            h, masked_cache = embedding(
+                np.flatnonzero(masked), y.reshape(-1, y.shape[-1])
+            )
+            logits, readout_cache = self.readout.forward(h, self.table)
+            shape, (y, loss) = y.shape, cross_entropy(logits, targets[masked])
+            loss_cache = LossCache(shape, masked_cache, readout_cache, loss)
+        return y, BertStageCache(input_cache, encoder_cache, loss_cache)
+
+    def backward(self, dy, cache):
+        """Return what the stage before is given, and the gradients of this stage."""
+        grads: dict = {}
+        if self.readout:
+            shape, masked_cache, readout_cache, loss_cache = cache.loss
+            dlogits = cross_entropy_backward(dy, loss_cache)
+            dh, dtable, parts = self.readout.backward(dlogits, readout_cache)
+            dy = embedding_backward(dh, masked_cache).reshape(shape)
+            add(grads, join({"readout": parts}))
+            if self.tied:
+                add(grads, {"tokens.table": dtable})
+        dx, parts = self.encoder.backward(dy, cache.encoder)
+        add(grads, join({"encoder": parts}))
+        if self.front:
+            add(grads, join(self.front.embed_backward(dx, cache.input)))
+        return dx, grads
+
+
+def add(total, parts):
+    """Add gradients to those that are already there, in place, under their names."""
+    for name, grad in parts.items():
+        if name in total:
+            total[name] += grad
+        else:
+            total[name] = grad
