@@ -42,6 +42,9 @@ PLACES = {
     "370_blind_cases": "mistakes that you have to name",
     "410_cost": "parameters, operations and bytes of the whole",
     "420_speed": "the time of a step",
+    "450_many_machines": "the same step on many machines",
+    "460_one_layer": "one layer, cut between machines",
+    "470_internet_scale": "machines that are far apart",
     "910_taylor": "mathematics for the gradient check",
     "920_jacobians": "mathematics for every backward pass",
     "930_eigenvalues": "mathematics for softmax, LayerNorm and depth",
@@ -212,7 +215,7 @@ PANELS = {
     ),
     "around": (
         "Around the model: the step from gradients to parameters, checks of the gradients, the "
-        "models that are trained, what they cost, and the mathematics that is used.",
+        "models that are trained, what they cost, many machines, and the mathematics that is used.",
         [
             *row(
                 11,
@@ -222,7 +225,7 @@ PANELS = {
                 ("260", "steepest\ndescent"),
             ),
             *row(
-                79,
+                68,
                 "Are the gradients right?",
                 ("110", "gradient\ncheck"),
                 ("170", "when\nchecks lie"),
@@ -230,7 +233,7 @@ PANELS = {
                 ("370", "blind\ncases"),
             ),
             *row(
-                147,
+                125,
                 "Trained models",
                 ("310", "encoder"),
                 ("330", "encoder–\ndecoder"),
@@ -239,23 +242,30 @@ PANELS = {
                 ("360", "plateau"),
             ),
             *row(
-                215,
+                182,
                 "Cost",
                 ("410", "parameters,\noperations, bytes"),
                 ("420", "time of\na step"),
             ),
             *row(
-                283,
+                239,
+                "Many machines",
+                ("450", "batch and states\nin pieces"),
+                ("460", "one layer\nin pieces"),
+                ("470", "far\napart"),
+            ),
+            *row(
+                296,
                 "Mathematics",
                 ("910", "Taylor"),
                 ("920", "Jacobians"),
                 ("930", "eigen-\nvalues"),
                 ("940", "expec-\ntation"),
             ),
-            Line("1 355 41 355"),
-            Words(50, 359, "values, forward", "small"),
-            Line("41 377 1 377", "backward"),
-            Words(50, 381, "gradients, on the way back", "small"),
+            Line("1 362 41 362"),
+            Words(50, 366, "values, forward", "small"),
+            Line("41 382 1 382", "backward"),
+            Words(50, 386, "gradients, on the way back", "small"),
         ],
     ),
 }

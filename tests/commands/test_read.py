@@ -157,10 +157,10 @@ def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, capsys, what):
     elif what == "an old run":
         settings = '{"model": "dates", "seed": 0, "characters": "5", "longest": 5}'
         (tmp_path / "settings.json").write_text(settings)
-        message = "got those of an older one, without batch, beta2, "
+        message = "got those of an older one: missing batch, beta2, "
     elif what == "no checkpoint":
         vocabulary = {"characters": "5", "longest": 5}
-        settings = recipe.DEFAULTS | vocabulary | {"model": "dates"}
+        settings = recipe.DEFAULTS | vocabulary | {"model": "dates", "version": "0"}
         (tmp_path / "settings.json").write_text(json.dumps(settings))
         message = "checkpoint.safetensors: expected a checkpoint, found no file"
     else:

@@ -1,14 +1,19 @@
 """Trainings on disk, by a recipe that takes no time."""
 
 import json
+import os
 import signal
+import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import tqdm
 
 from transformer_core import __version__
+from transformer_core.distributed import on_threads
 from transformer_core.optim import Adam, warmup_stable_decay
-from transformer_core.training import Recipe, Run, Training, train_on_disk
+from transformer_core.training import Recipe, Run, Training, on_disk, train_on_disk
 from transformer_core.training.on_disk import Deadline
 
 DEFAULTS = {
@@ -33,7 +38,7 @@ def noisy(at=None, act=None):
     At one step, ``act`` is called in the midst of it.
     """
 
-    def training(settings, files):
+    def training(settings, files, communicator):
         x = np.zeros(settings["sizes"]["width"])
         optimizer = Adam({"x": x}, settings["learning_rate"])
 
@@ -218,6 +223,32 @@ def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
     assert run_of(folder, resume=begun) == whole
 
 
+@pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("size, file", [(10, "history.json"), (2000, "before_decay")])
+def test_a_disk_that_is_full_keeps_the_checkpoint_before(
+    tmp_path, folder, ranks, size, file
+):
+    """From step 8 on, no file may be longer than a limit."""
+    import resource
+
+    large = {"sizes": {"width": 300}}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+
+    try:
+        with pytest.raises(OSError, match=f"File too large: .*{file}"):
+            on_ranks(ranks, folder, noisy(8, fill), **large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert Run(folder).steps() == 5
+    assert not list(folder.glob(".*.part"))
+    whole = run_of(tmp_path / "whole", **large)
+    assert run_of(folder, resume=True) == whole
+
+
 def test_an_error_in_training_leaves_the_losses_before_it(folder):
     def fail():
         raise ValueError("too bad")
@@ -337,6 +368,116 @@ def test_an_extension_that_was_killed_can_be_taken_up(tmp_path, folder, monkeypa
     assert run_of(folder, resume=True, steps=24) == longer
 
 
+# Many ranks
+
+
+def on_ranks(size, folder, recipe=RECIPE, resume=False, **given):
+    """Train on ranks, of which the first alone is told the folder; return what each had."""
+
+    def work(communicator):
+        own = folder if communicator.rank == 0 else folder / "none" / "at all"
+        return train_on_disk(recipe, own, given, resume, communicator).optimizer
+
+    optimizers = on_threads(size, work)
+    assert not (folder / "none").exists()
+    return files(folder), optimizers
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_the_first_rank_writes_the_run_and_all_hold_what_it_says(folder, whole, ranks):
+    written, optimizers = on_ranks(ranks, folder)
+    assert written == whole
+    first, *others = (o.parameters["x"].tolist() for o in optimizers)
+    assert all(other == first for other in others)
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Ctrl-C for a rank that is a thread: what its own list gets."""
+    came = threading.local()
+
+    @contextmanager
+    def put_off():
+        came.here = []
+        yield came.here
+
+    monkeypatch.setattr(on_disk, "ctrl_c_put_off", put_off)
+    return lambda: came.here.append(signal.SIGINT)
+
+
+@pytest.mark.parametrize("pressed", [0, 1, 2])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ctrl_c_on_any_rank_ends_all_after_the_same_step(
+    folder, whole, ctrl_c, pressed, ranks
+):
+    turns = []  # of the ranks in step 7, in any order
+
+    def press():
+        turns.append(1)
+        if len(turns) == pressed + 1:
+            ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        on_ranks(3, folder, noisy(7, press))
+    assert len(Run(folder).history()) == Run(folder).steps() == 7
+    assert on_ranks(ranks, folder, resume=True)[0] == whole
+
+
+def test_the_clock_of_the_first_rank_ends_all_after_the_same_step(folder, monkeypatch):
+    seconds, fast = on_disk.perf_counter, set()  # threads whose clock is too fast
+
+    def clock():
+        return seconds() * (9 if threading.get_ident() in fast else 1)
+
+    def training(settings, files, communicator):
+        if communicator.rank:
+            fast.add(threading.get_ident())
+        return RECIPE.training(settings, files, communicator)
+
+    monkeypatch.setattr(on_disk, "perf_counter", clock)
+    recipe = RECIPE._replace(training=training)
+    _, optimizers = on_ranks(3, folder, recipe, minutes=0.005)
+    history = Run(folder).history()
+    assert {o.steps for o in optimizers} == {len(history)}
+    assert history[-1]["seconds"] >= 0.3 > history[-2]["seconds"]
+
+
+@pytest.mark.parametrize("step", [1, 6, 12])
+def test_a_rank_that_fails_ends_all_and_the_run_resumes(folder, whole, step):
+    turns = []
+
+    def fail():
+        turns.append(1)
+        if len(turns) == 2:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        on_ranks(2, folder, noisy(step, fail))
+    assert on_ranks(3, folder, resume=True)[0] == whole
+
+
+def test_what_the_first_rank_finds_wrong_ends_all(folder):
+    on_ranks(2, folder)
+    before = files(folder)
+    with pytest.raises(ValueError, match="run: expected a new or empty folder, got"):
+        on_ranks(2, folder)
+    with pytest.raises(ValueError, match="seed: expected 0, as .*, got 1"):
+        on_ranks(2, folder, resume=True, seed=1)
+    assert files(folder) == before
+
+
+def test_the_first_rank_alone_shows_the_progress(folder, monkeypatch):
+    hidden, bar = [], tqdm.tqdm
+
+    def noting(**settings):
+        hidden.append(settings.get("disable", False))
+        return bar(**settings)
+
+    monkeypatch.setattr(tqdm, "tqdm", noting)
+    on_ranks(3, folder)
+    assert sorted(hidden) == [False, True, True]
+
+
 # Damaged settings
 
 
@@ -347,7 +488,13 @@ def test_an_extension_that_was_killed_can_be_taken_up(tmp_path, folder, monkeypa
         (lambda s: s | {"model": "other"}, "expected a run of 'train noisy', got"),
         (
             lambda s: {"model": "noisy", "seed": 0, "steps": 12},
-            "settings of version .*, got those of an older one, without checkpoint",
+            "settings of version .*, got those of an older one: missing checkpoint.*; "
+            "unknown none",
+        ),
+        (lambda s: s | {"tempo": 3}, "settings of .*: missing none; unknown tempo"),
+        (
+            lambda s: s | {"version": "0.0.1"},
+            "expected a run of version .* to go on with, got one of version 0.0.1",
         ),
         (lambda s: s | {"seed": "0"}, "seed: expected a setting such as 0, got '0'"),
         (lambda s: s | {"seed": None}, "seed: expected a setting such as 0, got None"),

@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -325,6 +326,57 @@ def test_a_write_cut_short_never_shows_in_the_file(tmp_path, monkeypatch):
 
 def test_files_are_plain_json(saved):
     assert json.loads((saved.folder / "settings.json").read_bytes()) == {"seed": 3}
+
+
+# Loading runs no code
+
+LOAD = """
+import sys
+import numpy as np
+from transformer_core.optim import Adam
+from transformer_core.training import Run
+
+run = Run(sys.argv[1])
+parameters = {"a.weight": np.zeros((2, 3)), "b": np.zeros(4)}
+
+def load():
+    run.settings(), run.history(), run.load_checkpoint(parameters, Adam(parameters))
+
+def refuse(event, arguments):
+    if event in CODE:
+        raise SystemExit(f"{event}{arguments}")
+
+CODE = {"exec", "compile", "import", "pickle.find_class", "marshal.loads"}
+CODE |= {"os.system", "os.exec", "subprocess.Popen"}
+load()  # imports what it needs
+sys.addaudithook(refuse)
+load()
+"""
+
+
+def test_loading_runs_no_code(saved):
+    saved.save_history([])
+    subprocess.run([sys.executable, "-c", LOAD, saved.folder], cwd=ROOT, check=True)
+
+
+class Harmful:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.safetensors", "settings.json"])
+def test_a_pickle_is_refused_and_not_opened(saved, model, tmp_path, name):
+    content = pickle.dumps(Harmful(tmp_path / "harm"))
+    (saved.folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name}: expected (a )?whole"):
+        saved.settings()
+        saved.load_checkpoint(*model)
+    assert not (tmp_path / "harm").exists()
+    pickle.loads(content)
+    assert (tmp_path / "harm").exists()
 
 
 # What a folder may hold

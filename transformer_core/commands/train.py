@@ -103,11 +103,17 @@ def given(options):
 
 
 def run(options):
-    recipe, folder = options.recipe, options.out
+    recipe, folder, communicator = options.recipe, options.out, options.communicator
     try:
-        training = train_on_disk(recipe, folder, given(options), options.resume)
+        training = train_on_disk(
+            recipe, folder, given(options), options.resume, communicator
+        )
+        if communicator.rank != 0:
+            return
         measures = dict(training.measures())
     except KeyboardInterrupt:
+        if communicator.rank != 0:
+            return  # rank 0 says what is saved, and ends all
         steps = Run(folder).steps()
         raise KeyboardInterrupt(
             "nothing is saved"

@@ -21,6 +21,15 @@ from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
     sequence_pair,
 )
+from transformer_core.distributed.sharded_optimizer import (
+    Bucket,
+    ReducedLayer,
+    ShardedOptimizer,
+)
+from transformer_core.distributed.sharded_parameters import (
+    GatheredLayer,
+    ShardedParameters,
+)
 from transformer_core.distributed.tensor_parallel import (
     Collective,
     ColumnParallel,
@@ -39,18 +48,23 @@ from transformer_core.distributed.vocabulary_parallel import (
 )
 
 __all__ = [
+    "Bucket",
     "Collective",
     "ColumnParallel",
     "CommunicationError",
     "Communicator",
+    "GatheredLayer",
     "Group",
     "MpiCommunicator",
     "OwnDraws",
     "ParallelReadout",
     "ParallelSelfAttention",
     "PipelineBert",
+    "ReducedLayer",
     "RowParallel",
     "SequenceParallelEncoder",
+    "ShardedOptimizer",
+    "ShardedParameters",
     "Step",
     "TensorParallelBert",
     "ThreadCommunicator",

@@ -1985,6 +1985,129 @@ CATALOGUE = [
         "each rank clips by the norm of what it has, and the copies drift apart "
         "(huggingface/transformers#36132)",
     ),
+    # Many machines: zero
+    Mutant(
+        "sharded-mean-of-means",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {
+            "self.share = weight / sum(weights)": (
+                "self.share = 1 / self.communicator.size"
+            )
+        },
+        "every rank counts as much, however many tokens it has (pytorch/torchtitan#1842)",
+    ),
+    Mutant(
+        "sharded-norm-of-one-rank",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"math.sqrt(sum(squares))": "math.sqrt(squares[self.communicator.rank])"},
+        "each rank clips by the norm of its own pieces (pytorch/xla#4796)",
+    ),
+    Mutant(
+        "sharded-norm-largest",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"math.sqrt(sum(squares))": "math.sqrt(max(squares))"},
+        "the norm is the largest of the ranks' norms, not that of all pieces together "
+        "(facebookresearch/fairscale#167)",
+        forms=({"math.sqrt(sum(squares))": "sum(map(math.sqrt, squares))"},),
+    ),
+    Mutant(
+        "sharded-state-of-one-rank-saved",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"average: dict(self.whole(pieces))": "average: dict(pieces)"},
+        "a checkpoint holds the moments of one rank alone (huggingface/transformers#23034)",
+    ),
+    Mutant(
+        "sharded-steps-not-restored",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {"        own.steps = optimizer.steps\n": ""},
+        "Adam counts its steps anew after a checkpoint, and corrects a bias that is gone; one "
+        "step too many does harm, too (NVIDIA/Megatron-LM#5976)",
+    ),
+    Mutant(
+        "sharded-parameters-not-gathered",
+        AROUND,
+        "distributed/sharded_optimizer.py",
+        {
+            "self.optimizer.step(grads, max_norm)\n        self.publish()": (
+                "self.optimizer.step(grads, max_norm)"
+            )
+        },
+        "each rank goes on with the pieces that it has stepped itself",
+    ),
+    Mutant(
+        "sharded-recomputed-with-another-dropout",
+        AROUND,
+        "distributed/sharded_parameters.py",
+        {
+            "return value if isinstance(value, np.ndarray) else deepcopy(value)": (
+                "return value"
+            )
+        },
+        "the forward that is computed again drops other entries (openai/guided-diffusion#167)",
+    ),
+    Mutant(
+        "sharded-layer-not-released",
+        AROUND,
+        "distributed/sharded_parameters.py",
+        {
+            "        try:\n            yield\n        finally:\n"
+            "            put(layer, bucket.stand_ins)": "        yield"
+        },
+        "what was gathered stays: every rank ends with all parameters",
+    ),
+    # Many machines: training
+    Mutant(
+        "ranks-mean-of-means",
+        AROUND,
+        "training/data_parallel.py",
+        {"self.over_ranks(weight if own": "self.over_ranks(1.0 if own"},
+        "the ranks' mean losses count alike, however many tokens each has "
+        "(huggingface/transformers#34373)",
+    ),
+    Mutant(
+        "ranks-borrowed-shard-counted",
+        AROUND,
+        "training/data_parallel.py",
+        {"self.over_ranks(weight if own else 0.0,": "self.over_ranks(weight,"},
+        "a rank without a token works on another's shard, and counts it twice",
+    ),
+    Mutant(
+        "ranks-the-same-dropout",
+        AROUND,
+        "training/data_parallel.py",
+        {
+            "SequenceGenerators(seeds[shard.rows])": (
+                "SequenceGenerators(seeds[: shard.rows.stop - shard.rows.start])"
+            )
+        },
+        "every rank drops what the first one drops (huggingface/transformers#31412)",
+    ),
+    Mutant(
+        "ranks-each-its-own-clock",
+        AROUND,
+        "training/on_disk.py",
+        {"float(known[0, 0])": "float(known[communicator.rank, 0])"},
+        "each rank ends by its own clock, and the others wait for it",
+    ),
+    Mutant(
+        "ranks-ctrl-c-not-shared",
+        AROUND,
+        "training/on_disk.py",
+        {"known[:, 1].any()": "known[communicator.rank, 1]"},
+        "Ctrl-C ends the rank that it came to, and the others wait for it",
+    ),
+    Mutant(
+        "ranks-resumed-on-the-first-alone",
+        AROUND,
+        "training/on_disk.py",
+        {"array[...] = communicator.broadcast(array)": "communicator.broadcast(array)"},
+        "rank 0 goes on from the checkpoint, the others from their initial parameters",
+    ),
     # Many machines: carriers
     Mutant(
         "ranks-length-cut-short",

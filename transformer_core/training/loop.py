@@ -18,8 +18,9 @@ def train(
     max_norm: float | None = None,
     history: list[dict] | None = None,
     after_step: Callable[[list], None] | None = None,
+    progress: bool = True,
 ) -> list[dict]:
-    """Step the optimiser along the gradients of one batch after another, with a progress bar.
+    """Step the optimiser along the gradients of one batch after another.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ def train(
     after_step : callable, optional
         Called with ``history`` after each step, for instance to save, or to add a measure to the
         newest record.
+    progress : bool
+        Whether to show a progress bar.
 
     Returns
     -------
@@ -64,7 +67,8 @@ def train(
     first = len(history)
     batches = iter(batches)
     total = steps(history) if callable(steps) else steps
-    with tqdm(total=total, initial=first, unit="step") as progress:
+    shown: dict = {} if progress else {"disable": True}
+    with tqdm(total=total, initial=first, unit="step", **shown) as bar:
         while len(history) < total:
             step = len(history) + 1
             batch = next(batches, None)
@@ -95,7 +99,7 @@ def train(
             if after_step is not None:
                 after_step(history)
             if callable(steps):
-                progress.total = total = steps(history)
-            progress.set_postfix(loss=f"{loss:.4g}", refresh=False)
-            progress.update()
+                bar.total = total = steps(history)
+            bar.set_postfix(loss=f"{loss:.4g}", refresh=False)
+            bar.update()
     return history

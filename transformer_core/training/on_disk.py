@@ -1,15 +1,19 @@
 """Trainings on disk: started in a folder, stopped, resumed, extended."""
 
+import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from math import isfinite
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from transformer_core import __version__
+from transformer_core.distributed import Communicator
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.foundation.names import summary
 from transformer_core.optim.optimizer import Optimizer
@@ -41,7 +45,7 @@ class Recipe(NamedTuple):
     model: str  # what the command line calls it
     defaults: dict
     lengths: tuple[str, ...]
-    training: Callable  # training(settings, files) returns the Training
+    training: Callable  # training(settings, files, communicator) returns the Training
     prepare: Callable = (
         lambda settings: {}
     )  # complete the settings; return files by names
@@ -71,18 +75,27 @@ class Deadline:
         pace = (spent or 1e-3) / (len(history) or 1)  # a guess, at first
         return max(len(history) + 1, round(min(self.seconds / pace, LONGEST)))
 
-    def note(self, history: list[dict]) -> None:
-        """Put the seconds since the start of training into the newest record."""
-        history[-1]["seconds"] = round(perf_counter() - self.start, 3)
+    def spent(self) -> float:
+        """Return the seconds since the start of training."""
+        return round(perf_counter() - self.start, 3)
 
 
 def train_on_disk(
-    recipe: Recipe, folder: str, given: dict, resume: bool = False
+    recipe: Recipe,
+    folder: str,
+    given: dict,
+    resume: bool = False,
+    communicator: Communicator | None = None,
 ) -> Training:
     """Train in a new folder, or go on in one where training was stopped.
 
     The first Ctrl-C ends it after the step that it came in, with a checkpoint; a second one ends
     it at once.
+
+    On many ranks all call it with the same arguments. Rank 0 alone touches the folder, shows the
+    progress and looks at the clock, and what it begins with is sent to the others. Ctrl-C on any
+    rank ends all of them after the same step. A run may go on with another number of ranks: its
+    sums are then cut at other places, and differ by rounding.
 
     Parameters
     ----------
@@ -93,11 +106,13 @@ def train_on_disk(
         the only change, if no step so far would have had another learning rate. For that, the
         state before the rate began to fall is kept in the run.
     resume : bool
+    communicator : Communicator, optional
+        Default: a process alone.
 
     Returns
     -------
     Training
-        At its end.
+        At its end, when the run is written.
 
     Raises
     ------
@@ -107,18 +122,26 @@ def train_on_disk(
         After Ctrl-C.
     """
     import_module("tqdm")  # if it is missing, say so before there is a folder
+    communicator = communicator or Communicator()
+    first = communicator.rank == 0
     run = Run(folder)
     history: list[dict] = []
-    if resume:
+    started: dict = {}
+    settings: dict = {}
+    files: dict[str, bytes] = {}
+    if first and resume:
         started = load_settings(run, recipe)
+        check_version(run, started)
         settings = resumed_settings(recipe, started, given, run)
         files = {name: run.read(name) for name in recipe.files}
-    else:
-        started = settings = new_settings(recipe, given)
+    elif first:
+        settings = new_settings(recipe, given)
         files = recipe.prepare(settings)
+    settings = json.loads(of_first(communicator, to_json("settings", settings)))
+    files = {n: of_first(communicator, files.get(n, b"")) for n in recipe.files}
     steps = steps_of(recipe, settings)
     check_positive_int("checkpoint_every", settings["checkpoint_every"])
-    training = recipe.training(settings, files)
+    training = recipe.training(settings, files, communicator)
     schedule, optimizer = training.schedule, training.optimizer
     state = optimizer.parameters, optimizer
 
@@ -127,25 +150,32 @@ def train_on_disk(
 
     def after_step(history):
         n = len(history)
-        if isinstance(steps, Deadline):
-            steps.note(history)
-        elif n < steps and schedule(n + 1, steps) < schedule(n, steps):
+        timed = isinstance(steps, Deadline)
+        # What each rank knows: the time, if it is rank 0's, and whether Ctrl-C came to it.
+        known = [[steps.spent() if timed else 0, len(stopped)]]
+        known = communicator.all_gather(np.array(known, np.float64))
+        stop = known[:, 1].any()
+        if timed:
+            history[-1]["seconds"] = float(known[0, 0])
+        elif first and n < steps and schedule(n + 1, steps) < schedule(n, steps):
             if same_rates(schedule, steps, 2 * steps, n):
                 run.save_checkpoint(*state, BEFORE_DECAY)
-        if stopped or n % settings["checkpoint_every"] == 0 or n == total():
+        if first and (stop or n % settings["checkpoint_every"] == 0 or n == total()):
             run.save_history(history)  # first, so that it never lags behind
             run.save_checkpoint(*state)
-        if stopped:
+        if stop:
+            communicator.barrier()
             raise KeyboardInterrupt
 
     with ctrl_c_put_off() as stopped:
-        if not resume:
+        if first and not resume:
             files[CHECKPOINT] = checkpoint(*state)
             files["history.json"] = to_json("history", history)
             run.create(settings, files)
-        with run.lock():
-            if resume:
+        with run.lock() if first else nullcontext():
+            if first and resume:
                 history = go_on(run, training, recipe, started, settings)
+            history = begin_together(communicator, optimizer, history)
             try:
                 train(
                     training.loss_and_gradients,
@@ -157,10 +187,29 @@ def train_on_disk(
                     max_norm=settings["max_norm"],
                     history=history,
                     after_step=after_step,
+                    progress=first,
                 )
             finally:
-                run.save_history(history)
+                if first:
+                    run.save_history(history)
+            communicator.barrier()
     return training
+
+
+def of_first(communicator: Communicator, content: bytes) -> bytes:
+    """Return the content that rank 0 has."""
+    return communicator.broadcast(np.frombuffer(content, np.uint8)).tobytes()
+
+
+def begin_together(
+    communicator: Communicator, optimizer: Optimizer, history: list[dict]
+) -> list[dict]:
+    """Give the state of rank 0 to the optimiser of every rank; return its history."""
+    for array in (*optimizer.parameters.values(), *optimizer.state().values()):
+        array[...] = communicator.broadcast(array)
+    history = json.loads(of_first(communicator, to_json("history", history)))
+    optimizer.steps = len(history)
+    return history
 
 
 def new_settings(recipe: Recipe, given: dict) -> dict:
@@ -214,11 +263,12 @@ def load_settings(run: Run, recipe: Recipe) -> dict:
             f"{run.folder}: expected a run of 'train {recipe.model}', "
             f"got the settings {settings}"
         )
-    missing = recipe.defaults.keys() - settings.keys()
-    if missing:
+    names = recipe.defaults.keys() | {"model", "version"}
+    if settings.keys() != names:
         raise ValueError(
             f"{run.folder}: expected the settings of version {__version__}, got those of "
-            f"{settings.get('version', 'an older one')}, without {summary(missing)}"
+            f"{settings.get('version', 'an older one')}: missing "
+            f"{summary(names - settings.keys())}; unknown {summary(settings.keys() - names)}"
         )
     for name, default in recipe.defaults.items():
         if not alike(settings[name], default, name in recipe.lengths):
@@ -227,6 +277,15 @@ def load_settings(run: Run, recipe: Recipe) -> dict:
                 f"got {settings[name]!r}"
             )
     return settings
+
+
+def check_version(run: Run, started: dict) -> None:
+    """Raise ``ValueError`` if another version, whose steps may be others, began the run."""
+    if started["version"] != __version__:
+        raise ValueError(
+            f"{run.folder}: expected a run of version {__version__} to go on with, got one of "
+            f"version {started['version']}"
+        )
 
 
 def alike(value: Any, default: Any, optional: bool = False) -> bool:

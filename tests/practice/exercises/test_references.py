@@ -7,6 +7,7 @@ import pytest
 
 from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Bert, Encoder, StackSpec, greedy_search
+from transformer_core.optim import clip_by_global_norm
 from transformer_core.practice.exercises import find_exercise
 from transformer_core.practice.exercises.bert import (
     smallest_bert,
@@ -20,6 +21,7 @@ from transformer_core.practice.exercises.cost import (
 )
 from transformer_core.practice.exercises.eigenvalues import power_iteration
 from transformer_core.practice.exercises.expectation import masked_sum, mean_and_error
+from transformer_core.practice.exercises.many_machines import norm_over_ranks
 from transformer_core.practice.exercises.train_encoder_decoder import (
     read_plainly,
 )
@@ -90,6 +92,16 @@ def test_a_recomputing_encoder_is_the_encoder_bit_by_bit():
     assert np.array_equal(y, y_again) and np.array_equal(dx, dx_again)
     assert grads.keys() == grads_again.keys()
     assert all(np.array_equal(grads[name], grads_again[name]) for name in grads)
+
+
+def test_the_norm_over_ranks_is_that_of_the_whole():
+    for point in find_exercise("norm_over_ranks").points():
+        sharded, replicated = point.arguments.values()
+        pieces = [rank["weight"] for rank in sharded if rank]
+        whole = {"weight": np.concatenate(pieces)} if pieces else {}
+        whole |= replicated
+        _, norm = clip_by_global_norm(whole, 1.0)
+        assert np.isclose(norm_over_ranks(sharded, replicated), norm, rtol=1e-14)
 
 
 def test_reading_without_a_cache_is_greedy_search():

@@ -19,6 +19,7 @@ from practice.versions import (
     layer_norm,
     layers,
     linear,
+    many_machines,
     mean_squared_error,
     one_layer,
     optimizers,
@@ -38,6 +39,7 @@ FILES = (
     rearranging,
     dropout,
     layers,
+    many_machines,
     optimizers,
     one_layer,
 )

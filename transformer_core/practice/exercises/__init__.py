@@ -33,6 +33,7 @@ CHAPTERS = (
     "plateau",
     "cost",
     "speed",
+    "many_machines",
     "one_layer",
     "taylor",
     "jacobians",

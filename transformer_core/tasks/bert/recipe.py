@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from transformer_core.distributed import Communicator
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert
 from transformer_core.optim import AdamW, warmup_stable_decay
@@ -86,11 +87,15 @@ def build(settings: dict, shares: np.ndarray) -> Bert:
     )
 
 
-def training(settings: dict, files: dict[str, bytes]) -> Training:
+def training(
+    settings: dict, files: dict[str, bytes], communicator: Communicator
+) -> Training:
     blocks, _ = from_safetensors(BLOCKS, files[BLOCKS])
     vocabulary, seed = settings["vocabulary"], settings["seed"]
     bert = build(settings, frequencies(blocks["training"], vocabulary))
-    in_parallel = DataParallel(bert.loss_and_gradients, masked_tokens)
+    in_parallel = DataParallel(
+        bert.loss_and_gradients, masked_tokens, communicator=communicator
+    )
     peak = settings["learning_rate"]
     optimizer = AdamW(bert.parameters, peak, beta2=settings["beta2"])
     optimizer.map = in_parallel.map

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_core.distributed import Communicator
 from transformer_core.layers import LayerSpec
 from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.optim import Adam, warmup_stable_decay
@@ -58,7 +59,9 @@ def build(settings: dict) -> DateReader:
     return DateReader(model, source, target)
 
 
-def training(settings: dict, files: dict[str, bytes]) -> Training:
+def training(
+    settings: dict, files: dict[str, bytes], communicator: Communicator
+) -> Training:
     data, reader = Dates(), build(settings)
     model, peak = reader.model, settings["learning_rate"]
     if settings | vocabulary(data) != settings:
@@ -81,7 +84,9 @@ def training(settings: dict, files: dict[str, bytes]) -> Training:
             yield f"unseen dates read right by {name}", f"{right:.2%}"
 
     return Training(
-        DataParallel(model.loss_and_gradients, counted_tokens),
+        DataParallel(
+            model.loss_and_gradients, counted_tokens, communicator=communicator
+        ),
         Adam(model.parameters, peak, beta2=settings["beta2"]),
         lambda first: data.batches(settings["batch"], settings["seed"], first),
         schedule,

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_core.distributed import Communicator
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import Adam, warmup_stable_decay
 from transformer_core.tasks.reconstruction.data import Reconstruction, predict_zero
 from transformer_core.tasks.reconstruction.model import Reconstructor
-from transformer_core.training import Recipe, Run, Training, load_settings
+from transformer_core.training import DataParallel, Recipe, Run, Training, load_settings
 
 DEFAULTS = {
     "spec": asdict(LayerSpec(64, 4, 256, "pre")),
@@ -32,7 +33,9 @@ def build(settings: dict, rng: np.random.Generator) -> Reconstructor:
     return Reconstructor(LayerSpec(**settings["spec"]), settings["layers"], rng)
 
 
-def training(settings: dict, files: dict[str, bytes]) -> Training:
+def training(
+    settings: dict, files: dict[str, bytes], communicator: Communicator
+) -> Training:
     rng = np.random.default_rng(settings["seed"])
     task = Reconstruction(rng, width=settings["spec"]["width"])
     batch = task.sample(settings["batch"], rng)
@@ -53,12 +56,18 @@ def training(settings: dict, files: dict[str, bytes]) -> Training:
         yield "MSE of predicting zero", f"{predict_zero(unseen[1]):.5f}"
 
     return Training(
-        model.loss_and_gradients,
+        DataParallel(
+            model.loss_and_gradients, sequences, threads=1, communicator=communicator
+        ),
         Adam(model.parameters, peak, beta2=settings["beta2"]),
         lambda first: repeat(batch),
         schedule,
         measures,
     )
+
+
+def sequences(inputs, targets):
+    return len(inputs)
 
 
 RECIPE = Recipe("encoder", DEFAULTS, ("epochs",), training)

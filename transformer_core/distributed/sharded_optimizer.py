@@ -1,0 +1,312 @@
+"""ZeRO 1 and 2: each rank keeps the optimiser's state of its range of the parameters."""
+
+import math
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from transformer_core.distributed.communicator import Communicator
+from transformer_core.distributed.flat import flatten, unflatten
+from transformer_core.foundation.chunks import chunks
+from transformer_core.layers.layer import Layer
+from transformer_core.optim.clipping import sum_of_squares
+from transformer_core.optim.optimizer import Optimizer
+
+
+class Bucket:
+    """Arrays laid end to end, of which each rank keeps one range.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        Of one dtype. Only their names and shapes are kept.
+    communicator : Communicator
+
+    Attributes
+    ----------
+    spans : dict of str to slice
+        What of each flat array is this rank's. An array that has no part of the range is not
+        there.
+    stand_ins : dict of str to ndarray
+        Arrays of the same shapes, without memory.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray], communicator: Communicator):
+        self.communicator = communicator
+        self.stand_ins = {
+            name: np.broadcast_to(np.zeros((), array.dtype), array.shape)
+            for name, array in arrays.items()
+        }
+        total = sum(array.size for array in arrays.values())
+        own = communicator.bounds(total)[communicator.rank]
+        self.spans, start = {}, 0
+        for name, array in arrays.items():
+            first, last = max(own.start - start, 0), min(own.stop - start, array.size)
+            if first < last:
+                self.spans[name] = slice(first, last)
+            start += array.size
+
+    def reduce_scatter(
+        self, grads: dict[str, np.ndarray], share: float
+    ) -> dict[str, np.ndarray]:
+        """Return this rank's range of the sum over the ranks of ``share`` times their gradients."""
+        buffer = flatten({name: grads[name] for name in self.stand_ins})
+        buffer *= share
+        piece = self.communicator.reduce_scatter(buffer)
+        ends = np.cumsum([at.stop - at.start for at in self.spans.values()])
+        return dict(zip(self.spans, np.split(piece, ends[:-1]), strict=False))
+
+    def all_gather(self, pieces: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return whole arrays, made of the ranges of all ranks."""
+        dtype = next(iter(self.stand_ins.values())).dtype
+        parts = [pieces[name] for name in self.spans]
+        piece = np.concatenate([np.empty(0, dtype), *parts])
+        return unflatten(self.communicator.all_gather(piece), self.stand_ins)
+
+
+class ReducedLayer(Layer):
+    """A layer whose backward hands its gradients on at once, and returns what it gets for them.
+
+    Parameters
+    ----------
+    layer : layer
+    reduce : callable
+        ``reduce(grads)`` returns this rank's pieces of the gradients' sum over the ranks.
+    """
+
+    def __init__(self, layer: Any, reduce: Callable[[dict], dict]):
+        self.layer, self.reduce = layer, reduce
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Return those of the layer, under the same names."""
+        return self.layer.parameters()
+
+    def forward(self, *inputs, **settings):
+        """Do what the layer does."""
+        return self.layer.forward(*inputs, **settings)
+
+    def backward(self, dy, cache):
+        """Do what the layer does; its gradients end here (eq:zero-2)."""
+        *dinputs, grads = self.layer.backward(dy, cache)
+        return *dinputs, self.reduce(grads)
+
+
+class ShardedOptimizer:
+    r"""ZeRO 1 and 2: each of N ranks has the optimiser of one range of the parameters.
+
+    .. math::
+        g^{(r)} = \Bigl(\sum_{j=0}^{N-1} \frac{n_j}{n} \, \bar{\theta}_j\Bigr)^{(r)},
+        \qquad
+        \theta^{(r)} \leftarrow \operatorname{step}(\theta^{(r)}, g^{(r)}),
+        \qquad
+        \theta = [\theta^{(0)}, \dots, \theta^{(N-1)}]
+
+    with the range (r) of rank r and the counted tokens n_j of rank j: a reduce-scatter of the
+    gradients (eq:reduce-scatter) and an all-gather of the parameters (eq:all-gather). Together
+    the ranks send 2 (N - 1) times the bytes of the parameters. They are cut in buckets: each layer
+    of a list of layers is one, all the rest of the model another.
+
+    Parameters
+    ----------
+    model : model
+        With ``loss_and_gradients``; the same on every rank. Its arrays are updated in place.
+    build : callable
+        ``build(pieces)`` returns the optimiser of this rank's part of each parameter, a flat view
+        under the parameter's name: ``AdamW``, say, but not Muon, which needs whole matrices.
+    communicator : Communicator
+    stage : {1, 2}
+        1: the gradients are reduced after the backward pass (eq:zero-1). 2: those of a layer as
+        soon as they are there (eq:zero-2): each layer in the model's lists becomes a
+        :class:`ReducedLayer`.
+
+    Raises
+    ------
+    ValueError
+        If the stage is another one, or the numbers of a parameter are not in the order of its axes.
+
+    Source: Rajbhandari et al. 2020.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        build: Callable[[dict[str, np.ndarray]], Optimizer],
+        communicator: Communicator,
+        stage: int = 1,
+    ):
+        if stage not in (1, 2):
+            raise ValueError(f"stage: expected 1 or 2, got {stage!r}")
+        parameters = model.parameters()
+        for name, array in parameters.items():
+            if not array.flags.c_contiguous:
+                raise ValueError(
+                    f"{name}: expected numbers in the order of the axes, got the strides "
+                    f"{array.strides} of shape {array.shape}"
+                )
+        self.model, self.communicator = model, communicator
+        self.buckets: dict[str, Bucket] = {}  # by what its names begin with
+        rest = dict(parameters)
+        for prefix, layers, i in stacked(model):
+            arrays = layers[i].parameters()
+            self.buckets[prefix] = Bucket(arrays, communicator)
+            for name in arrays:
+                del rest[prefix + name]
+            if stage > 1:
+                layers[i] = self.enclosed(layers[i], prefix)
+        self.late = [] if stage > 1 else list(self.buckets)  # after the backward pass
+        if rest:
+            self.buckets[""] = Bucket(rest, communicator)
+            self.late.append("")
+        self.optimizer = build(self.cut(parameters))
+        self.optimizer.norm = self.norm  # type: ignore[method-assign]
+
+    def enclosed(self, layer: Any, prefix: str) -> Layer:
+        """Return what stands in the place of a layer that is a bucket of its own."""
+        return ReducedLayer(layer, partial(self.reduce, prefix))
+
+    def loss_and_gradients(
+        self, *shard: Any, weight: float, **settings: Any
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """Return the loss of the whole batch and this rank's pieces of its gradient.
+
+        Parameters
+        ----------
+        *shard, **settings
+            What ``loss_and_gradients`` of the model gets on this rank.
+        weight : float
+            How many tokens are counted in the shard. 0: the shard takes no part, but has to be
+            one that the model accepts.
+
+        Raises
+        ------
+        ValueError
+            If a weight is negative, or no rank has a counted token; as the model does.
+        """
+        weights = self.from_ranks("weight", weight)
+        if min(weights) < 0 or not 0 < sum(weights) < math.inf:
+            raise ValueError(
+                f"weight: expected counted tokens on some rank, got {weights}"
+            )
+        self.share = weight / sum(weights)
+        loss, grads = self.model.loss_and_gradients(*shard, **settings)
+        for prefix in self.late:
+            names = self.buckets[prefix].stand_ins
+            pieces = self.reduce(prefix, {n: grads.pop(prefix + n) for n in names})
+            grads |= {prefix + name: piece for name, piece in pieces.items()}
+        return sum(self.from_ranks("loss", self.share * loss)), grads
+
+    def reduce(
+        self, prefix: str, grads: dict[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return this rank's pieces of the weighted sum of a bucket's gradients."""
+        return self.buckets[prefix].reduce_scatter(grads, self.share)
+
+    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
+        """Step this rank's pieces, then give them to all; as ``Optimizer.step``.
+
+        Parameters
+        ----------
+        grads : dict of str to ndarray
+            From :meth:`loss_and_gradients`.
+        max_norm : float, optional
+            For the gradients of all ranks together.
+        """
+        self.optimizer.step(grads, max_norm)
+        self.publish()
+
+    def publish(self) -> None:
+        """Copy the pieces of all ranks into the model."""
+        parameters = self.model.parameters()
+        for name, array in self.whole(self.optimizer.parameters):
+            parameters[name][...] = array
+
+    def norm(self, grads: dict[str, np.ndarray]) -> float:
+        r"""Return the norm of the pieces of all ranks together (eq:global-norm-sharded).
+
+        .. math:: \lVert g \rVert = \sqrt{\textstyle\sum_r \lVert g^{(r)} \rVert^2}
+
+        Raises
+        ------
+        ValueError
+            If it is not finite; then on every rank.
+        """
+        _, parts = chunks(grads)
+        squares = self.from_ranks("norm", sum(map(sum_of_squares, parts)))
+        norm = math.sqrt(sum(squares))
+        if not math.isfinite(norm):
+            raise ValueError(
+                f"grads: expected a finite norm, got the squares {squares} of the ranks"
+            )
+        return norm
+
+    def from_ranks(self, operation: str, number: float) -> list[float]:
+        """Return one number of each rank."""
+        mine = np.array([number], float)
+        every = self.communicator.exchange([mine] * self.communicator.size, operation)
+        return [float(other[0]) for other in every]
+
+    def cut(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return this rank's pieces of arrays with the names of all parameters: flat views."""
+        return {
+            prefix + name: arrays[prefix + name].reshape(-1)[span]
+            for prefix, bucket in self.buckets.items()
+            for name, span in bucket.spans.items()
+        }
+
+    def whole(self, pieces: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield whole arrays with their names, made of the pieces of all ranks."""
+        for prefix, bucket in self.buckets.items():
+            own = {name: pieces[prefix + name] for name in bucket.spans}
+            for name, array in bucket.all_gather(own).items():
+                yield prefix + name, array
+
+    def gather(self) -> tuple[dict[str, np.ndarray], Optimizer]:
+        """Return copies of the parameters and the optimiser as one process alone has them.
+
+        ``run.save_checkpoint(*sharded.gather())`` saves what any number of ranks can load; all
+        take part, and one of them writes.
+        """
+        alone = copy(self.optimizer)
+        alone.parameters = dict(self.whole(self.optimizer.parameters))
+        alone.averages = {
+            average: dict(self.whole(pieces))
+            for average, pieces in self.optimizer.averages.items()
+        }
+        return alone.parameters, alone
+
+    def scatter(self, parameters: dict[str, np.ndarray], optimizer: Optimizer) -> None:
+        """Go on from what :meth:`gather` returned, on this number of ranks or another."""
+        own = self.optimizer
+        targets = {"parameters": own.parameters} | own.averages
+        for group, arrays in ({"parameters": parameters} | optimizer.averages).items():
+            for name, piece in self.cut(arrays).items():
+                targets[group][name][...] = piece
+        own.steps = optimizer.steps
+        self.publish()
+
+    @property
+    def learning_rate(self) -> float:
+        """The optimiser's; may be changed between steps."""
+        return self.optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self.optimizer.learning_rate = value
+
+    @property
+    def steps(self) -> int:
+        """How many steps the optimiser has taken."""
+        return self.optimizer.steps
+
+
+def stacked(layer: Any, prefix: str = "") -> Iterator[tuple[str, list, int]]:
+    """Yield, for each layer in a list, what its names begin with, the list, and its place there."""
+    for name, value in vars(layer).items():
+        if isinstance(value, list):
+            for i in range(len(value)):
+                yield f"{prefix}{name.removesuffix('s')}_{i}.", value, i
+        elif isinstance(value, Layer):
+            yield from stacked(value, f"{prefix}{name}.")
