@@ -45,7 +45,7 @@ graph.node(
     of="z0 s",
     by=lambda z0, s: greatest + np.log(s) - z0[0],
 )
-graph.edge("z0", "loss", wide=0.5)
+graph.edge("z0", "loss", wide=0.5, narrow=0.5)
 
 graph.step(
     f"Forward. Rank 0 has the logit of *cats*, {row(z[:1])}, rank 1 those of *chase* and "

@@ -1983,7 +1983,7 @@ CATALOGUE = [
         "f-not-summed-backward",
         AROUND,
         "distributed/tensor_parallel.py",
-        {"(lambda x: x, communicator.all_reduce)": "(lambda x: x, lambda dx: dx)"},
+        {"return f, f.adjoint": "return Collective(f.forward, f.forward), f.adjoint"},
         "each rank goes on with the cotangent from its own columns, as if there were no "
         "others (NovaSky-AI/SkyRL#1886)",
     ),
@@ -2089,8 +2089,8 @@ CATALOGUE = [
         AROUND,
         "distributed/sequence_parallel.py",
         {
-            "lambda dx: communicator.reduce_scatter(dx, axis=1)": (
-                "lambda dx: np.split(dx, communicator.size, axis=1)[communicator.rank]"
+            "return f, f.adjoint": (
+                "return Collective(f.forward, join_pieces(communicator).backward), f.adjoint"
             )
         },
         "the backward pass of an all-gather takes its piece, and leaves out what the other "
@@ -2101,8 +2101,8 @@ CATALOGUE = [
         AROUND,
         "distributed/sequence_parallel.py",
         {
-            "lambda dy: np.split(dy, communicator.size, axis=1)[communicator.rank]": (
-                "lambda dy: communicator.reduce_scatter(dy, axis=1)"
+            "super().backward(self.join.backward(dy), cache)": (
+                "super().backward(self.communicator.reduce_scatter(dy, axis=1), cache)"
             )
         },
         "a cotangent that is the same on all ranks is summed over them (awslabs/slapo#20)",

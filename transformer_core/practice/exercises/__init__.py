@@ -35,6 +35,8 @@ CHAPTERS = (
     "speed",
     "many_machines",
     "one_layer",
+    "many_machines",
+    "one_layer",
     "internet_scale",
     "taylor",
     "jacobians",
