@@ -35,8 +35,6 @@ CHAPTERS = (
     "speed",
     "many_machines",
     "one_layer",
-    "many_machines",
-    "one_layer",
     "internet_scale",
     "taylor",
     "jacobians",
