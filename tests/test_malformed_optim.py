@@ -92,8 +92,12 @@ OPTIM = {
         decay=whole(3, least=0),
     ),
 }
-# Steps are in the lines of their classes.
-STEPS = {f"{name}.step" for name in ("Adam", "AdamW", "Muon", "SGD")}
+# In the lines of their classes.
+STEPS = {
+    f"{name}.{method}"
+    for name in ("Adam", "AdamW", "Muon", "SGD")
+    for method in ("norm", "step")
+}
 
 X = {"x": Floats("D F")}
 AT = Ids("N", below=8, listed=True, optional=True)

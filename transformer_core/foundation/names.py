@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_names, check_shape
+from transformer_core.foundation.checks import check_array, check_names, check_shape
 
 
 def join(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -35,6 +35,7 @@ def check_fit(
             f"unknown {summary(unknown)}"
         )
     for name, array in expected.items():
+        check_array(f"{what}: {name}", arrays[name])
         check_shape(f"{what}: {name}", arrays[name], *array.shape)
 
 

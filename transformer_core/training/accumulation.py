@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_reals, is_real
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit
 
@@ -43,20 +44,26 @@ def combine(
     Raises
     ------
     ValueError
-        If a weight is negative or not finite, their sum is 0 or not finite, or the gradients of
-        two parts differ in names or shapes.
+        If a weight is negative or not finite, their sum is 0 or not finite, a loss is no number,
+        or the gradients of two parts differ in names or shapes or are not of real numbers.
 
     Source: text 004, section 8.2, with its weights mended.
     """
     total, loss, first, means = 0.0, 0.0, None, None
     for k, (weight, part_loss, grads) in enumerate(parts):
-        total += float(weight)
-        if not (0 <= weight and total < math.inf):
+        if not is_real(weight) or not (
+            weight >= 0 and total + float(weight) < math.inf
+        ):
             raise ValueError(
                 f"weight of part {k}: expected at least 0 and finite, got {weight}"
             )
+        if not is_real(part_loss):
+            raise ValueError(f"loss of part {k}: expected a number, got {part_loss}")
+        total += float(weight)
         first = grads if first is None else first
         check_fit(f"grads of part {k}", grads, first)
+        for name, grad in grads.items():
+            check_reals(f"grads of part {k}: {name}", grad, ...)
         if weight == 0:
             continue
         share = float(weight) / total  # a Python number leaves the dtype alone

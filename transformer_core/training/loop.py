@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_whole
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -63,6 +64,9 @@ def train(
     """
     from tqdm import tqdm
 
+    if not callable(steps):
+        check_whole("steps", steps)
+    check_whole("seed", seed)
     history = [] if history is None else history
     first = len(history)
     batches = iter(batches)

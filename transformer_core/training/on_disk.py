@@ -14,7 +14,7 @@ import numpy as np
 
 from transformer_core import __version__
 from transformer_core.distributed import Communicator
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import check_positive_int, check_whole
 from transformer_core.foundation.names import summary
 from transformer_core.optim.optimizer import Optimizer
 from transformer_core.training.loop import train
@@ -141,6 +141,7 @@ def train_on_disk(
     files = {n: of_first(communicator, files.get(n, b"")) for n in recipe.files}
     steps = steps_of(recipe, settings)
     check_positive_int("checkpoint_every", settings["checkpoint_every"])
+    check_whole("seed", settings["seed"])
     training = recipe.training(settings, files, communicator)
     schedule, optimizer = training.schedule, training.optimizer
     state = optimizer.parameters, optimizer
@@ -245,7 +246,11 @@ def resumed_settings(recipe: Recipe, started: dict, given: dict, run: Run) -> di
 
 def merged(settings: dict, given: dict) -> dict:
     """Return settings with others in their place, also in the dictionaries among them."""
-    inner = {n: merged(settings[n], v) for n, v in given.items() if isinstance(v, dict)}
+    inner = {
+        name: merged(settings[name], value)
+        for name, value in given.items()
+        if isinstance(value, dict) and isinstance(settings[name], dict)
+    }
     return settings | given | inner
 
 

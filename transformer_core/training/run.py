@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_array, check_names
 from transformer_core.foundation.names import check_fit
 from transformer_core.optim.optimizer import Optimizer
 
@@ -31,12 +32,12 @@ class Run:
     Raises
     ------
     ValueError
-        If the name of the folder is empty.
+        If it is no path, or an empty one.
     """
 
     def __init__(self, folder: str | Path):
-        if not str(folder):
-            raise ValueError("folder: expected a path, got an empty one")
+        if not isinstance(folder, (str, Path)) or not str(folder):
+            raise ValueError(f"folder: expected a path, got {folder!r}")
         self.folder = Path(folder)
 
     def create(self, settings: dict, files: dict[str, bytes] | None = None) -> None:
@@ -57,9 +58,11 @@ class Run:
             settings, or a name is not that of a file in the folder. Nothing is written then.
         """
         content = to_json("settings", settings)
-        for name in files or {}:
+        for name, octets in (files or {}).items():
             if Path(name).name != name or name in ("", ".."):
                 raise ValueError(f"files: expected plain names, got {name!r}")
+            if not isinstance(octets, bytes):
+                raise ValueError(f"files: {name}: expected bytes, got {octets!r:.60}")
         in_use = f"{self.folder}: expected a new or empty folder, got one in use"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +115,7 @@ class Run:
         path = self.folder / name
         try:
             return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise ValueError(
                 f"{path}: expected the file of a run, found none"
             ) from None
@@ -189,6 +192,7 @@ class Run:
         path = self.folder / name
         if not self.has(name):
             raise ValueError(f"{path}: expected a checkpoint, found no file")
+        check_savable(parameters)
         arrays, steps = from_safetensors(path, self.read(name))
         targets = {f"parameters.{name}": array for name, array in parameters.items()}
         if optimizer is None:
@@ -216,6 +220,7 @@ class Run:
 
 def checkpoint(parameters: dict[str, np.ndarray], optimizer: Optimizer) -> bytes:
     """Return a checkpoint as the content of a file."""
+    check_savable(parameters)
     arrays = {f"parameters.{name}": array for name, array in parameters.items()}
     arrays |= {f"optimizer.{name}": array for name, array in optimizer.state().items()}
     for name, array in arrays.items():
@@ -224,6 +229,17 @@ def checkpoint(parameters: dict[str, np.ndarray], optimizer: Optimizer) -> bytes
                 f"{name}: expected finite numbers to save, got NaN or infinity"
             )
     return to_safetensors(arrays, optimizer.steps)
+
+
+def check_savable(parameters):
+    """Raise ``ValueError`` unless parameters are arrays of numbers that a checkpoint can hold."""
+    check_names("parameters", parameters)
+    for name, array in parameters.items():
+        check_array(name, array)
+        if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+            raise ValueError(
+                f"{name}: expected real numbers of at most 64 bits, got {array.dtype}"
+            )
 
 
 def to_safetensors(arrays: dict[str, np.ndarray], steps: int | None = None) -> bytes:
