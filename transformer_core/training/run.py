@@ -192,7 +192,9 @@ class Run:
         path = self.folder / name
         if not self.has(name):
             raise ValueError(f"{path}: expected a checkpoint, found no file")
-        check_savable(parameters)
+        check_names("parameters", parameters)
+        for key, array in parameters.items():
+            check_array(key, array)
         arrays, steps = from_safetensors(path, self.read(name))
         targets = {f"parameters.{name}": array for name, array in parameters.items()}
         if optimizer is None:
