@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 SIZES = {
     "B": 2,
+    "B1": 2,
     "T": 3,
     "S": 4,
     "H": 2,

@@ -186,7 +186,7 @@ def test_a_loss_that_is_not_finite_leaves_a_readable_run(
         ),
         (["--learning-rate", "inf"], "learning_rate: expected a .* number, got inf"),
         (["--seed", "-1"], "expected non-negative integer"),
-        (["--out", ""], "folder: expected a path, got an empty one"),
+        (["--out", ""], "folder: expected a path, got ''"),
         (["--resume"], "settings.json: expected the file of a run, found none"),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_folder_in_use_is_refused(saved):
 
 
 def test_a_name_that_is_empty_is_no_folder():
-    with pytest.raises(ValueError, match="folder: expected a path, got an empty one"):
+    with pytest.raises(ValueError, match="folder: expected a path, got ''"):
         Run("")
 
 
