@@ -37,8 +37,7 @@ class Run:
 
     def __init__(self, folder: str | Path):
         if not isinstance(folder, (str, Path)) or not str(folder):
-            got = "an empty one" if folder == "" else repr(folder)
-            raise ValueError(f"folder: expected a path, got {got}")
+            raise ValueError(f"folder: expected a path, got {folder!r}")
         self.folder = Path(folder)
 
     def create(self, settings: dict, files: dict[str, bytes] | None = None) -> None:
