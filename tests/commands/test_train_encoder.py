@@ -185,7 +185,7 @@ def test_a_loss_that_is_not_finite_leaves_a_readable_run(
             "learning_rate: expected a positive number, got 0.0",
         ),
         (["--learning-rate", "inf"], "learning_rate: expected a .* number, got inf"),
-        (["--seed", "-1"], "expected non-negative integer"),
+        (["--seed", "-1"], "seed: expected a whole number of at least 0, got -1"),
         (["--out", ""], "folder: expected a path, got ''"),
         (["--resume"], "settings.json: expected the file of a run, found none"),
     ],
