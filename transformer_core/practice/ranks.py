@@ -21,7 +21,6 @@ from transformer_core.foundation.names import summary
 from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import AdamW
-from transformer_core.optim.clipping import global_norm
 from transformer_core.practice.checks import (
     IDS,
     KEEP,
@@ -158,13 +157,7 @@ def tensor_parallel(sequence, communicator):
 def pipeline(schedule, communicator):
     stage = PipelineBert(new_model(), communicator, schedule)
     optimizer = optimizer_of(stage.parameters())
-
-    def norm(grads):
-        """The norm over all stages, of which the first and the last have the table."""
-        own = {n: g for n, g in grads.items() if n != "tokens.table" or not rank}
-        return np.linalg.norm(communicator.all_gather(np.array([global_norm(own)])))
-
-    rank, optimizer.norm = communicator.rank, norm
+    optimizer.norm = stage.norm
     batches = [rows_of(row, len(IDS)) for row in range(len(IDS))]
     losses = steps_of(lambda: stage.loss_and_gradients(batches), optimizer.step)
     return Trained(losses, stage.parameters())
