@@ -33,8 +33,9 @@ class Communicator:
     ----------
     rank, size : int
         This rank, 0 to ``size`` - 1, and how many there are.
-    sent : dict of str to Traffic
-        Messages and bytes sent to other ranks, by operation. ``sent.clear()`` starts anew.
+    sent : dict
+        By operation, the :class:`Traffic`: messages and bytes sent to other ranks.
+        ``sent.clear()`` starts anew.
 
     Raises
     ------

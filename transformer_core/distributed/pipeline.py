@@ -211,7 +211,10 @@ class PipelineBert:
         return y, BertStageCache(input_cache, encoder_cache, loss_cache)
 
     def backward(self, dy, cache):
-        """Return what the stage before is given, and this stage's gradients (eq:pipeline-backward)."""
+        """Return what the stage before is given, and this stage's gradients.
+
+        That is eq:pipeline-backward.
+        """
         grads: dict = {}
         if self.readout:
             shape, masked_cache, readout_cache, loss_cache = cache.loss

@@ -27,11 +27,11 @@ class Bucket:
 
     Attributes
     ----------
-    spans : dict of str to slice
-        What of each flat array is this rank's. An array that has no part of the range is not
+    spans : dict
+        By name, a slice: what of each flat array is this rank's. An array that has no part of the range is not
         there.
-    stand_ins : dict of str to ndarray
-        Arrays of the same shapes, without memory.
+    stand_ins : dict
+        By name, an array of the same shape, without memory.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray], communicator: Communicator):
