@@ -28,8 +28,8 @@ class Bucket:
     Attributes
     ----------
     spans : dict
-        By name, a slice: what of each flat array is this rank's. An array that has no part of the range is not
-        there.
+        By name, a slice: what of each flat array is this rank's. An array that has no part of
+        the range is not there.
     stand_ins : dict
         By name, an array of the same shape, without memory.
     """
