@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from ranks import MPIEXEC, mpiexec, on_mpi
 from texts import ROOT
@@ -61,9 +62,10 @@ def run(tmp_path, size, rank, fault="pass", end=""):
         ("sys.exit(3)", 3, "rank {rank}: exit status 3", 0),
         ("sys.exit('no more')", 1, "rank {rank}: no more", 0),
         ("sys.exit(0)", 1, ENDED, 0),
-        ("os._exit(5)", 5, "", 0),  # nobody is left to say it
+        # mpiexec kills the other ranks then, and tells of one of them, or of this one.
+        ("os._exit(5)", (5, 9), "", 0),  # nobody is left to say it
         ("os.kill(os.getpid(), signal.SIGKILL)", 9, "EXIT CODE: 9", 0),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", 11, "EXIT CODE: 11", 0),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", (11, 9), r"EXIT CODE: (11|9)\b", 0),
         ("os.kill(os.getpid(), signal.SIGSTOP)", 1, WAITED, PATIENCE),
         ("time.sleep(1000)", 1, WAITED, PATIENCE),
         ("c.all_gather(x)", 1, OTHER, 0),
@@ -78,7 +80,7 @@ def test_the_job_ends_soon_with_one_message(
     tmp_path, size, rank, fault, status, message, patience
 ):
     result, seconds = run(tmp_path, size, rank, fault)
-    assert result.returncode == status
+    assert result.returncode in np.atleast_1d(status)
     assert seconds < patience + 5
     assert re.search(message.format(rank=rank), result.stdout + result.stderr)
     said = re.findall(r"^(?:error|rank \d):", result.stderr, re.MULTILINE)
