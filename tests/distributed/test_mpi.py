@@ -11,7 +11,7 @@ from ranks import mpiexec, on_mpi
 from texts import ROOT
 
 from transformer_core.distributed import Communicator, on_threads, world
-from transformer_core.distributed.mpi import HEADER, header
+from transformer_core.distributed.mpi import HEADER, THREADS, header
 
 SCRIPT = collectives.__file__
 
@@ -57,7 +57,7 @@ def test_a_rank_multiplies_with_one_thread_unless_the_environment_says_more(
     script = tmp_path / "threads.py"
     script.write_text(
         "import os, sys\n"
-        "for name in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS'): del os.environ[name]\n"
+        f"for name in {THREADS}: os.environ.pop(name, None)\n"
         "os.environ |= dict(a.split('=') for a in sys.argv[1:])\n"
         "from threadpoolctl import threadpool_info\n"
         "from transformer_core.distributed import guarded, world\n"
