@@ -28,6 +28,7 @@ LEFT_OUT = {
     "tests/test_run_mutants.py",
     "tests/test_stamps.py",  # looks at notebooks
 }
+OF_EVERY_OPERATION = ("test_contract.py", "test_memory_layout.py", "test_float32.py")
 QUICK = ("ops", "layers", "models", "optim", "training", "distributed")
 
 
@@ -40,7 +41,11 @@ def every_test_file():
     ]
     files = [path for path in files if path.as_posix() not in LEFT_OUT]
     files.sort(
-        key=lambda path: (path.parent.name not in QUICK, "practice" in path.parts)
+        key=lambda path: (
+            path.name not in OF_EVERY_OPERATION,
+            path.parent.name not in QUICK,
+            "practice" in path.parts,
+        )
     )
     return [str(path) for path in files]
 
@@ -91,7 +96,7 @@ def main(arguments=None, suite=None):
 
 
 def judge(name, suite):
-    """Test the package with a mistake in it: first the tests of the file, then all."""
+    """Test the package with a mistake in it: the tests of the file, of its folder, then all."""
     start = perf_counter()
     mutant = PLANTABLE[name]
     with planted(mutant):
@@ -99,7 +104,8 @@ def judge(name, suite):
     folder, _, file = f"tests/{mutant.file}".rpartition("/")
     own = f"{folder}/test_{file}"
     killer = first_failing_test(name, own) if (ROOT / own).exists() else None
-    killer = killer or first_failing_test(name, *suite)
+    nearest = sorted(suite, key=lambda path: not path.startswith(f"{folder}/"))
+    killer = killer or first_failing_test(name, *nearest)
     return Verdict(name, killer, fresh, perf_counter() - start)
 
 

@@ -190,9 +190,15 @@ def test_an_optimiser_that_needs_whole_matrices_says_so():
 
 
 def plain(model, build, communicator):
-    """Every rank has everything."""
+    """Every rank has everything, and all have their gradients at the same time."""
     optimizer = build(model.parameters())
-    return lambda *shard: optimizer.step(model.loss_and_gradients(*shard)[1])
+
+    def step(*shard):
+        _, gradients = model.loss_and_gradients(*shard)
+        communicator.barrier()
+        optimizer.step(gradients)
+
+    return step
 
 
 def sharded_by(shard):
