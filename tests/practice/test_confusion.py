@@ -13,6 +13,7 @@ from transformer_core import layers, ops, optim
 from transformer_core.practice.catalogue import MUTANTS
 from transformer_core.practice.exercises import every_exercise
 from transformer_core.practice.planting import planted
+from transformer_core.practice.runs import run_catalogue
 
 # Mistakes that are not planted, and why.
 NOT_PLANTED = {
@@ -112,19 +113,30 @@ def test_there_are_enough_answers_of_each_kind():
     assert not {answer.label for answer in UNKNOWN} & set(MUTANTS)
 
 
-def test_every_mistake_of_an_op_a_layer_or_an_optimiser_is_planted():
+def test_every_mistake_of_an_op_a_layer_an_optimiser_or_between_ranks_is_planted():
     rooms = ("ops/", "layers/", "optim/")
     ours = {m.name for m in MUTANTS.values() if m.file.startswith(rooms)}
+    ours |= {
+        mistake.name
+        for exercise in every_exercise()
+        if any(file.startswith("distributed/") for file in exercise.files())
+        for mistake, _ in run_catalogue(exercise.name)
+        if mistake.file.startswith("distributed/")
+    }
     tried = {answer.label for answer in PLANTED}
     others = set().union(*NOT_PLANTED.values())
     assert tried | others == ours
     assert not tried & others
 
 
-@pytest.mark.parametrize("name", [m.name for m in MUTANTS.values() if m.forms])
+@pytest.mark.parametrize(
+    "name", [m.name for m in MUTANTS.values() if m.forms or m.elsewhere]
+)
 def test_every_form_of_a_mistake_can_be_planted(name):
-    for edits in MUTANTS[name].forms:
-        with planted(MUTANTS[name]._replace(edits=edits)):
+    forms = list(MUTANTS[name].in_all_forms())
+    assert forms[0] == MUTANTS[name] and len(forms) > 1
+    for form in forms:
+        with planted(form):
             pass
 
 

@@ -12,6 +12,7 @@ from transformer_core.layers import EncoderLayer, Residual
 from transformer_core.optim import warmup_stable_decay
 from transformer_core.practice import examine, runs
 from transformer_core.practice.exercises import find_exercise
+from transformer_core.practice.exercises.many_machines import norm_over_ranks
 from transformer_core.practice.explain import MUSEUM
 from transformer_core.practice.running import ENDLESS, Failed
 
@@ -407,6 +408,11 @@ def late_by_one(step, steps, peak, warmup=0, decay=0):
     return warmup_stable_decay(max(step - 1, 1), steps, peak, warmup, decay)
 
 
+def the_way_of_one_rank(shared, velocity, ends, weights, learning_rate, momentum):
+    velocity = momentum * velocity + shared - ends[0]
+    return shared - learning_rate * (shared - ends[0] + momentum * velocity), velocity
+
+
 def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
     if step < warmup:
         return peak * (step // warmup)
@@ -468,6 +474,31 @@ def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
                 ops.padding_keep(lengths, length) & (np.arange(length) > 0)
             ),
             "output is wrong along axis 3 (S) at [0] only, and right at the others.",
+        ),
+        (
+            "norm_over_ranks",
+            lambda sharded, replicated: sum(
+                (g**2).sum() for rank in [*sharded, replicated] for g in rank.values()
+            ),
+            "norm is the square of what it should be: is a root missing?",
+        ),
+        (
+            "mean_squared_error",
+            lambda prediction, target: (
+                np.sqrt(ops.mean_squared_error(prediction, target)[0]),
+                None,
+            ),
+            "y is the square root of what it should be.",
+        ),
+        (
+            "norm_over_ranks",
+            lambda sharded, replicated: norm_over_ranks(sharded, {}),
+            "norm is what it should be if replicated were empty: is that left out?",
+        ),
+        (
+            "outer_step",
+            the_way_of_one_rank,
+            "does not depend on ends[1, 2, 2], and should.",
         ),
         (
             "count_parameters",

@@ -1,5 +1,6 @@
 """The mistakes: what stands in the package, and what people write in its place."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 BACKWARD, FORWARD, AROUND = "backward", "forward", "around"  # where the mistake is made
@@ -12,6 +13,14 @@ class Mutant(NamedTuple):
     edits: dict  # right text, which stands in the file once, to wrong text
     mistake: str
     forms: tuple[dict, ...] = ()  # other edits, by which people make the same mistake
+    elsewhere: tuple[tuple[str, dict], ...] = ()  # and such edits of other files
+
+    def in_all_forms(self) -> Iterator["Mutant"]:
+        """Yield the mistake once for each way of making it, with the file and the edits of it."""
+        for edits in (self.edits, *self.forms):
+            yield self._replace(edits=edits)
+        for file, edits in self.elsewhere:
+            yield self._replace(file=file, edits=edits)
 
 
 CATALOGUE = [
@@ -1927,9 +1936,42 @@ CATALOGUE = [
         AROUND,
         "distributed/sharded_optimizer.py",
         {"math.sqrt(sum(squares))": "math.sqrt(max(squares))"},
-        "the norm is the largest of the ranks' norms, not that of all pieces together "
-        "(facebookresearch/fairscale#167)",
+        "the norm is the largest of the ranks' norms or their sum, not that of all pieces "
+        "together (facebookresearch/fairscale#167)",
         forms=({"math.sqrt(sum(squares))": "sum(map(math.sqrt, squares))"},),
+        elsewhere=(
+            (
+                "distributed/pieces.py",
+                {"[global_norm(own)]), np.hypot)": "[global_norm(own)]), np.maximum)"},
+            ),
+            (
+                "distributed/pieces.py",
+                {
+                    "[global_norm(own)]), np.hypot)": "[global_norm(grads)]), np.maximum)",
+                    "float(np.hypot(norms[0], global_norm(whole)))": "float(norms[0])",
+                },
+            ),
+            (
+                "distributed/pieces.py",
+                {"[global_norm(own)]), np.hypot)": "[global_norm(own)]), np.add)"},
+            ),
+            (
+                "distributed/pieces.py",
+                {
+                    "[global_norm(own)]), np.hypot)": "[global_norm(own)]), np.add)",
+                    "float(np.hypot(norms[0], global_norm(whole)))": (
+                        "float(norms[0] + global_norm(whole))"
+                    ),
+                },
+            ),
+            (
+                "distributed/pieces.py",
+                {
+                    "[global_norm(own)]), np.hypot)": "[global_norm(grads)]), np.add)",
+                    "float(np.hypot(norms[0], global_norm(whole)))": "float(norms[0])",
+                },
+            ),
+        ),
     ),
     Mutant(
         "sharded-state-of-one-rank-saved",
@@ -2060,21 +2102,67 @@ CATALOGUE = [
         "distributed/vocabulary_parallel.py",
         {"top = communicator.all_reduce(top, np.maximum)": "pass"},
         "each rank subtracts its own maximum, and exponentials of different scales are summed",
+        forms=(
+            {
+                "top = communicator.all_reduce(top, np.maximum)": (
+                    "greatest = communicator.all_reduce(top, np.maximum)"
+                ),
+                "np.where(own, z_target, 0)": "np.where(own, z_target + top - greatest, 0)",
+            },
+        ),
     ),
     Mutant(
         "vocabulary-target-on-every-rank",
         AROUND,
         "distributed/vocabulary_parallel.py",
         {"np.where(own, z_target, 0)": "z_target"},
-        "ranks that do not have the target give the logit of their first word "
+        "ranks that do not have the target take another word of theirs for it "
         "(apple/ml-cross-entropy#59)",
+        forms=(
+            {"np.where(own, z_target, 0)": "np.where(own, z_target, z_target + top)"},
+            {
+                "np.where(own, z_target, 0)": "z_target",
+                "np.where(own, ids - words.start, 0), own": (
+                    "(ids - words.start) % (words.stop - words.start), own"
+                ),
+            },
+            {
+                "np.where(own, z_target, 0)": "np.where(own, z_target, z_target + top)",
+                "np.where(own, ids - words.start, 0), own": (
+                    "(ids - words.start) % (words.stop - words.start), own"
+                ),
+            },
+            {
+                "dlogits[(*np.nonzero(own), targets[own])]": (
+                    "dlogits[(*np.indices(own.shape), targets)]"
+                )
+            },
+            {
+                "dlogits[(*np.nonzero(own), targets[own])]": (
+                    "dlogits[(*np.indices(own.shape), targets)]"
+                ),
+                "np.where(own, ids - words.start, 0), own": (
+                    "(ids - words.start) % (words.stop - words.start), own"
+                ),
+            },
+        ),
     ),
     Mutant(
         "vocabulary-softmax-of-one-rank",
         AROUND,
         "distributed/vocabulary_parallel.py",
         {"p /= total[..., np.newaxis]": "p /= p.sum(axis=-1, keepdims=True)"},
-        "backward, the probabilities of each rank's own words sum to 1",
+        "the probabilities of each rank's own words sum to 1",
+        forms=(
+            {
+                "total, z_target = communicator.all_reduce(np.stack([p.sum(axis=-1), "
+                "z_target]))": (
+                    "total, z_target = communicator.all_reduce(\n"
+                    "        np.where(own, np.stack([p.sum(axis=-1), z_target]), 0)\n"
+                    "    )"
+                ),
+            },
+        ),
     ),
     Mutant(
         "sequence-norms-not-summed",

@@ -265,6 +265,7 @@ def by_itself(exercise, points, stage, name, probes):
         or (few and by_substitution(name, generic, probes))
         or (few and by_exchange(name, pairs, others))
         or by_truth(name, generic, others)
+        or by_root(name, generic)
         or by_ratio(exercise, name, generic)
         or by_terms(exercise, name, generic)
         or by_change(exercise, name, generic)
@@ -305,7 +306,12 @@ class Probes:
 def substitutes(exercise, point, stage):
     """Yield points at which one argument is another, and what is said of it."""
     for name, value in point.arguments.items():
-        if isinstance(value, np.ndarray | bool | int | float):
+        if isinstance(value, dict) and not exercise.in_place:
+            yield (
+                f"{name} were empty",
+                point._replace(arguments=point.arguments | {name: {}}),
+            )
+        elif isinstance(value, np.ndarray | bool | int | float):
             for said, new in others_of(name, value, default_of(exercise, name)):
                 yield said, point._replace(arguments=point.arguments | {name: new})
         elif name in ("self", "build"):
@@ -406,7 +412,9 @@ def by_substitution(name, generic, probes):
                 found is not None and close(mine, numbers(found))
                 for found, (_, mine, _) in zip(confirmed, rest, strict=True)
             ):
-                left_out = said.endswith((" were 0", " were 1", " were None"))
+                left_out = said.endswith(
+                    (" were 0", " were 1", " were None", " were empty")
+                )
                 question = ": is that left out?" if left_out else "."
                 return f"{name} is what it should be if {said}{question}"
     return None
@@ -463,14 +471,14 @@ def by_reach(name, generic, probes):
             np.abs(numbers(run.outputs[name]) - before) > 1e-9 * np.abs(before).max()
             for run, before in zip(runs, (own, right), strict=True)
         )
+        entry = f"{key}[{', '.join(map(str, at))}]"
         if meant.any() and not mine.any():
-            return f"{name} does not depend on {key}, and should."
+            return f"{name} does not depend on {entry}, and should."
         for axis in range(own.ndim):
             rest = tuple(i for i in range(own.ndim) if i != axis)
             hit, expected = (np.flatnonzero(a.any(axis=rest)) for a in (mine, meant))
             if len(hit) == len(expected) or not len(expected):
                 continue
-            entry = f"{key}[{', '.join(map(str, at))}]"
             along = axis_named(point, own, axis)
             why = "Is something taken for a constant, or an axis left out?"
             if any(a.dtype == bool for a in arrays.values()):
@@ -571,6 +579,15 @@ def by_truth(name, generic, others):
     booleans = others[0][name].dtype == bool
     if booleans and all(close(1 - own, right) for _, own, right in generic):
         return f"{name} is True where it should be False, and the other way round."
+    return None
+
+
+def by_root(name, generic):
+    """Find what is the square of the right output, or its root."""
+    if all(close(own, right**2) for _, own, right in generic):
+        return f"{name} is the square of what it should be: is a root missing?"
+    if all(close(own**2, right) for _, own, right in generic):
+        return f"{name} is the square root of what it should be."
     return None
 
 

@@ -135,10 +135,9 @@ def mistakes_of(exercise: Exercise) -> Iterator[Mutant]:
     Those of its own file come first.
     """
     files = exercise.files()
-    mistakes = [mistake for mistake in MUTANTS.values() if mistake.file in files]
-    for mistake in sorted(mistakes, key=lambda mistake: files.index(mistake.file)):
-        for edits in (mistake.edits, *mistake.forms):
-            yield mistake._replace(edits=edits)
+    forms = [form for mistake in MUTANTS.values() for form in mistake.in_all_forms()]
+    mistakes = [form for form in forms if form.file in files]
+    yield from sorted(mistakes, key=lambda mistake: files.index(mistake.file))
 
 
 @cache

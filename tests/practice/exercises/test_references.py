@@ -97,8 +97,8 @@ def test_a_recomputing_encoder_is_the_encoder_bit_by_bit():
 def test_the_norm_over_ranks_is_that_of_the_whole():
     for point in find_exercise("norm_over_ranks").points():
         sharded, replicated = point.arguments.values()
-        pieces = [rank["weight"] for rank in sharded if rank]
-        whole = {"weight": np.concatenate(pieces)} if pieces else {}
+        pieces = [rank["output.weight"] for rank in sharded if rank]
+        whole = {"output.weight": np.concatenate(pieces)} if pieces else {}
         whole |= replicated
         _, norm = clip_by_global_norm(whole, 1.0)
         assert np.isclose(norm_over_ranks(sharded, replicated), norm, rtol=1e-14)

@@ -21,8 +21,10 @@ from practice.versions import (
     linear,
     many_machines,
     mean_squared_error,
+    norm_over_ranks,
     one_layer,
     optimizers,
+    outer_step,
     rearranging,
     softmax,
 )
@@ -40,8 +42,10 @@ FILES = (
     dropout,
     layers,
     many_machines,
+    norm_over_ranks,
     optimizers,
     one_layer,
+    outer_step,
 )
 
 

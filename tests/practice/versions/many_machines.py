@@ -45,18 +45,24 @@ class MatrixOfOnes:
 
 RIGHT = {"all_gather": [Reshaped, RankByRank, MatrixOfOnes]}
 
-PLANTED: list = []
-
-UNKNOWN = [
+PLANTED = [
     (
         Reshaped,
-        "a slice where a reduce-scatter belongs",
+        "sequence-gather-cut-backward",
         {
             "dy.sum(axis=0).reshape(shape)": (
                 "np.stack([np.split(each, len(dy))[r] for r, each in enumerate(dy)])"
             )
         },
     ),
+    (
+        RankByRank,
+        "sequence-gather-cut-backward",
+        {"for rank in range(ranks)": "for rank in [piece]"},
+    ),
+]
+
+UNKNOWN = [
     (Reshaped, "the mean over ranks", {"dy.sum(": "dy.mean("}),
     (
         RankByRank,

@@ -45,7 +45,12 @@ def outer_points():
                 "learning_rate": learning_rate,
                 "momentum": momentum,
             },
-            sizes={"N": len(weights), "sum of the weights": sum(weights)},
+            sizes={
+                "N": len(weights),
+                "sum of the weights": sum(weights),
+                "eta": learning_rate,
+                "mu": momentum,
+            },
         )
 
     return [
@@ -60,6 +65,28 @@ def outer_points():
         ),
         draw("generic, other sizes", (5, 2), 0.4, 0.6, 3, 2),
     ]
+
+
+def parts_of(point):
+    """Return what goes into a step: the mean way back, and the velocity that is left of the old."""
+    shared, velocity, ends, weights, _, momentum = point.arguments.values()
+    way = shared - np.tensordot(weights / weights.sum(), ends, axes=1)
+    return way, momentum * velocity
+
+
+def shared_terms(point):
+    way, left = parts_of(point)
+    rate, momentum = point.arguments["learning_rate"], point.arguments["momentum"]
+    return {
+        "the old shared": point.arguments["shared"],
+        "the step along Delta": -rate * (1 + momentum) * way,
+        "the step along the old velocity": -rate * momentum * left,
+    }
+
+
+def velocity_terms(point):
+    way, left = parts_of(point)
+    return {"mu times the old velocity": left, "Delta": way}
 
 
 EXERCISES = [
@@ -84,6 +111,7 @@ EXERCISES = [
             "Update the velocity first. Nesterov's step is the mean way back and the new velocity "
             "times the momentum, together times the learning rate.",
         ),
+        terms={"shared": shared_terms, "velocity": velocity_terms},
         within=("distributed/local_steps.py",),
     ),
 ]

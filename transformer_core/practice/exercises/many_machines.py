@@ -1,11 +1,12 @@
 """Chapter 450: all-gather with its adjoint, and the norm of gradients that are in pieces."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from transformer_core.distributed import on_threads
+from transformer_core.distributed.pieces import norm_of_pieces
+from transformer_core.distributed.sequence_parallel import sequence_pair
 from transformer_core.practice.exercise import (
     Exercise,
     Function,
@@ -30,14 +31,22 @@ def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
     y : ndarray (N, N T, D)
     cache : None
     """
-    ranks = on_threads(len(x), lambda ranks: ranks.all_gather(x[ranks.rank]))
-    return np.stack(ranks), None
+    return over_ranks(lambda ranks: sequence_pair(ranks)[0].forward, x), None
 
 
 def all_gather_backward(dy: np.ndarray, cache: None) -> np.ndarray:
     """Return the gradients of the pieces, dx (N, T, D) of dy (N, N T, D) (eq:reduce-scatter)."""
-    pieces = on_threads(len(dy), lambda ranks: ranks.reduce_scatter(dy[ranks.rank]))
-    return np.stack(pieces)
+    return over_ranks(lambda ranks: sequence_pair(ranks)[0].backward, dy)
+
+
+def over_ranks(collective, arrays):
+    """Let each rank, a thread, call its part of a collective with an array of its own."""
+
+    def work(ranks):
+        (own,) = collective(ranks)(arrays[ranks.rank, np.newaxis])
+        return own
+
+    return np.stack(on_threads(len(arrays), work))
 
 
 def gather_points():
@@ -92,12 +101,16 @@ def norm_over_ranks(sharded: list, replicated: dict) -> float:
     Parameters
     ----------
     sharded : list of dict of str to ndarray
-        For each rank its pieces.
+        For each rank its pieces, named as those arrays of a model that are cut over ranks.
     replicated : dict of str to ndarray
-        What every rank holds alike.
+        What every rank holds alike, named as an array that is not cut.
     """
-    arrays = [array for rank in sharded for array in rank.values()]
-    return math.sqrt(sum((array**2).sum() for array in [*arrays, *replicated.values()]))
+
+    def norm(ranks):
+        own = {name: a for name, a in sharded[ranks.rank].items() if a.size}
+        return norm_of_pieces(own | replicated, ranks)
+
+    return on_threads(len(sharded), norm)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +131,7 @@ def norm_points():
             name,
             {
                 "sharded": [
-                    {"weight": normal(10 + rank, length, 2)}
+                    {"output.weight": normal(10 + rank, length, 2)}
                     for rank, length in enumerate(lengths)
                 ],
                 "replicated": {"gamma": normal(1, 3), "beta": normal(2, 3)},
@@ -127,7 +140,7 @@ def norm_points():
         )
 
     generic = draw("generic", 4, 5, 4)
-    empty = [*generic.arguments["sharded"][:2], {"weight": np.zeros((0, 2))}]
+    empty = [*generic.arguments["sharded"][:2], {"output.weight": np.zeros((0, 2))}]
     return [
         *variants(
             generic,
@@ -177,6 +190,7 @@ EXERCISES = [
             ),
         ),
         terms={"dx": by_sender},
+        within=("distributed/sequence_parallel.py",),
     ),
     NormExercise(
         name="norm_over_ranks",
@@ -199,5 +213,6 @@ EXERCISES = [
             "root comes last.",
         ),
         returns=("norm",),
+        within=("distributed/pieces.py",),
     ),
 ]

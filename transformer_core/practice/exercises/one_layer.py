@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from transformer_core.ops import linear, linear_backward, relu, relu_backward
+from transformer_core.distributed import on_threads
+from transformer_core.distributed.tensor_parallel import (
+    ColumnParallel,
+    RowParallel,
+    conjugate_pair,
+)
+from transformer_core.distributed.vocabulary_parallel import (
+    vocabulary_cross_entropy,
+    vocabulary_cross_entropy_backward,
+)
+from transformer_core.layers import Linear
+from transformer_core.ops import relu, relu_backward
 from transformer_core.practice.exercise import (
     Function,
     OpExercise,
@@ -15,26 +26,47 @@ from transformer_core.practice.exercises.structure import difference
 
 
 def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
-    y, caches = output_bias, []
-    hidden = zip(hidden_weights, hidden_biases, output_weights, strict=True)
-    for hidden_weight, hidden_bias, output_weight in hidden:
-        h, read = linear(x, hidden_weight, hidden_bias)
+    def work(ranks):
+        own = hidden_weights, hidden_biases, output_weights
+        arrays = [array[ranks.rank] for array in own]
+        hidden, output = cut_maps(*arrays, output_bias, ranks)
+        h, read = hidden.forward(x)
         a, bent = relu(h)
-        part, wrote = linear(a, output_weight)
-        y = y + part
-        caches.append((read, bent, wrote))
-    return y, caches
+        y, wrote = output.forward(a)
+        return y, (*arrays, output_bias, read, bent, wrote)
+
+    ys, caches = zip(*on_threads(len(hidden_weights), work), strict=True)
+    return ys[-1], caches
 
 
 def split_feed_forward_backward(dy, caches):
-    dx, of_ranks = 0, []
-    for read, bent, wrote in caches:
-        da, doutput_weight, _ = linear_backward(dy, wrote)
-        part, *dhidden = linear_backward(relu_backward(da, bent), read)
-        dx = dx + part
-        of_ranks.append((*dhidden, doutput_weight))
-    stacked = map(np.stack, zip(*of_ranks, strict=True))
-    return dx, *stacked, dy.sum(axis=tuple(range(dy.ndim - 1)))
+    def work(ranks):
+        *arrays, read, bent, wrote = caches[ranks.rank]
+        hidden, output = cut_maps(*arrays, ranks)
+        da, doutput = output.backward(dy, wrote)
+        dx, dhidden = hidden.backward(relu_backward(da, bent), read)
+        return dx, *map(dhidden.get, NAMES), *map(doutput.get, NAMES)
+
+    dx, *pieces, dbias = zip(*on_threads(len(caches), work), strict=True)
+    return dx[-1], *map(np.stack, pieces), dbias[-1]
+
+
+NAMES = "weight", "bias"
+
+
+def cut_maps(hidden_weight, hidden_bias, output_weight, output_bias, ranks):
+    """Return a rank's linear layers, of arrays that are its own."""
+    f, g = conjugate_pair(ranks)
+    return (
+        ColumnParallel(linear_of(hidden_weight, hidden_bias), f),
+        RowParallel(linear_of(output_weight, output_bias), g),
+    )
+
+
+def linear_of(weight, bias):
+    layer = Linear(*weight.shape, np.random.default_rng(0), weight.dtype)
+    layer.weight, layer.bias = weight, bias
+    return layer
 
 
 def feed_forward_points():
@@ -70,12 +102,13 @@ def feed_forward_points():
 
 
 def ranks_terms(point):
-    _, caches = split_feed_forward(**point.arguments)
-    parts = []
-    for read, bent, wrote in caches:
-        da, *_ = linear_backward(point.cotangent, wrote)
-        parts.append(linear_backward(relu_backward(da, bent), read)[0])
-    return {f"{ORDINALS[rank]} rank's term": part for rank, part in enumerate(parts)}
+    x, cotangent, terms = point.arguments["x"], point.cotangent, {}
+    pieces = zip(*list(point.arguments.values())[1:4], strict=True)
+    for rank, (hidden_weight, hidden_bias, output_weight) in enumerate(pieces):
+        on = x @ hidden_weight + hidden_bias > 0
+        dx = (cotangent @ output_weight.T * on) @ hidden_weight.T
+        terms[f"{ORDINALS[rank]} rank's term"] = dx
+    return terms
 
 
 def written_terms(point):
@@ -113,19 +146,18 @@ def first_maps(point, outputs):
 
 
 def split_cross_entropy(logits, targets):
-    width = logits.shape[-1]
-    z = logits - logits.max(axis=(0, -1), keepdims=True)
-    exponentials = np.exp(z)
-    total = exponentials.sum(axis=(0, -1))
-    at = targets // width, np.arange(len(targets)), targets % width
-    return (np.log(total) - z[at]).mean(), (exponentials, total, at)
+    size, _, width = logits.shape
+
+    def work(ranks):
+        own = logits[ranks.rank]
+        return vocabulary_cross_entropy(own, targets, size * width, ranks)
+
+    losses, caches = zip(*on_threads(size, work), strict=True)
+    return losses[0], caches
 
 
-def split_cross_entropy_backward(dloss, cache):
-    exponentials, total, at = cache
-    dlogits = exponentials / total[:, np.newaxis]
-    dlogits[at] -= 1
-    return dloss / len(total) * dlogits
+def split_cross_entropy_backward(dloss, caches):
+    return np.stack([vocabulary_cross_entropy_backward(dloss, own) for own in caches])
 
 
 def cross_entropy_points():
@@ -163,10 +195,11 @@ def sums_over_ranks(point, outputs):
 
 def cross_entropy_terms(point):
     logits, targets = point.arguments.values()
-    exponentials, total, at = split_cross_entropy(logits, targets)[1]
-    said = exponentials / total[:, np.newaxis]
+    width = logits.shape[-1]
+    exponentials = np.exp(logits - logits.max())
+    said = exponentials / exponentials.sum(axis=(0, -1))[:, np.newaxis]
     there = np.zeros_like(said)
-    there[at] = -1
+    there[targets // width, np.arange(len(targets)), targets % width] = -1
     share = point.cotangent / len(targets)
     return {
         "what the model says": share * said,
@@ -201,7 +234,7 @@ EXERCISES = [
             "output_weights",
             "output_bias",
         ),
-        within=("ops/linear.py", "ops/relu.py"),
+        within=("distributed/tensor_parallel.py", "ops/linear.py", "ops/relu.py"),
         points=feed_forward_points,
         hints=(
             "Each rank is a feed-forward layer of its own, with F/N units and without an output "
@@ -250,5 +283,6 @@ EXERCISES = [
             ),
         ),
         terms={"dlogits": cross_entropy_terms},
+        within=("distributed/vocabulary_parallel.py",),
     ),
 ]
