@@ -1,9 +1,6 @@
 """Malformed input to ranks: collectives, groups, cut layers, schedules."""
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     Answers,
     Booleans,
@@ -11,8 +8,8 @@ from malformed import (
     Floats,
     Ids,
     Mask,
+    both_tests,
     call,
-    spoil_and_call,
     whole,
 )
 
@@ -115,12 +112,4 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     RNG,
@@ -14,12 +12,12 @@ from malformed import (
     Ids,
     Mask,
     Setting,
+    both_tests,
     call,
     not_negative,
     positive,
     public_names,
     rate,
-    spoil_and_call,
     whole,
 )
 
@@ -486,12 +484,4 @@ def test_every_public_name_is_in_the_table(room, table):
     assert sorted(set(public_names(room)) - EMPTY) == sorted(table)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

@@ -1,9 +1,6 @@
 """Malformed input to the optimisers, to the witnesses of gradients and to the foundation."""
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     Anything,
@@ -16,12 +13,12 @@ from malformed import (
     Scalar,
     Setting,
     Whatever,
+    both_tests,
     call,
     not_negative,
     positive,
     public_names,
     rate,
-    spoil_and_call,
     whole,
 )
 
@@ -216,12 +213,4 @@ def test_every_public_name_is_in_the_table():
     )
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)
