@@ -291,6 +291,16 @@ def call(function, changes=(), **kinds):
     return Call(function, kinds, changes)
 
 
+def forward(layer, **kinds):
+    return call(lambda **given: layer.forward(**given), **kinds)
+
+
+def backward(layer, *inputs, **kinds):
+    """The backward pass, after a forward pass that went well."""
+    _, cache = layer.forward(*inputs)
+    return call(lambda **given: layer.backward(**given, cache=cache), **kinds)
+
+
 def fit(kinds, values):
     """Tell whether the shapes of arguments fit their axes, and each other."""
     sizes: dict[str, Any] = {}

@@ -12,8 +12,10 @@ from malformed import (
     Ids,
     Mask,
     Setting,
+    backward,
     both_tests,
     call,
+    forward,
     not_negative,
     positive,
     public_names,
@@ -54,16 +56,6 @@ SIZE = {"length": whole(5), "width": whole(6)}
 X = np.random.default_rng(2).normal(size=(2, 3, 6))
 SOURCE = np.random.default_rng(3).normal(size=(2, 4, 6))
 IDS = np.array([[3, 1, 3], [0, 2, 1]])
-
-
-def forward(layer, **kinds):
-    return call(lambda **given: layer.forward(**given), **kinds)
-
-
-def backward(layer, *inputs, **kinds):
-    """The backward pass, after a forward pass that went well."""
-    _, cache = layer.forward(*inputs)
-    return call(lambda **given: layer.backward(**given, cache=cache), **kinds)
 
 
 LINEAR = Linear(5, 4, seeded(), "float64")

@@ -4,6 +4,7 @@ import numpy as np
 from malformed import (
     DTYPE,
     Anything,
+    Booleans,
     Choice,
     Floats,
     Ids,
@@ -159,6 +160,14 @@ FOUNDATION = {
         arrays=Named(a=Anything("D F"), b=Anything("F")),
         expected=Whatever(lambda rng: {"a": np.ones((6, 7)), "b": np.ones(7)}),
     ),
+    "as_list": call(
+        lambda values: checks.as_list("ranks", values),
+        values=Choice([0, 1], [None, 3, 0.5, object, np.array(1)]),
+    ),
+    "check_booleans": call(
+        lambda masked: checks.check_booleans("masked", masked, "B", "T"),
+        masked=Booleans("B T"),
+    ),
     "check_names": call(
         lambda arrays: checks.check_names("grads", arrays),
         arrays=Choice({"a": 1}, [None, [], 3, "text"]),
@@ -178,6 +187,10 @@ FOUNDATION = {
         lambda value: checks.check_positive_int("width", value), value=whole(3)
     ),
     "check_rate": call(lambda value: checks.check_rate("rate", value), value=rate(0.1)),
+    "check_real": call(
+        lambda value: checks.check_real("weight", value),
+        value=Setting(1.0, lambda v: True),
+    ),
     "check_scalar": call(
         lambda value: checks.check_scalar("dloss", value), value=Scalar(1.0)
     ),
