@@ -77,7 +77,7 @@ def on_threads(
     """
     check_positive_int("size", size)
     check_positive("patience", patience)
-    patience = min(patience, TIMEOUT_MAX)  # the longest that a queue waits
+    patience = float(min(patience, TIMEOUT_MAX))  # the longest that a queue waits
     queues: list = [[SimpleQueue() for _ in range(size)] for _ in range(size)]
     ranks = [ThreadCommunicator(rank, queues, patience) for rank in range(size)]
     results: list = [None] * size
