@@ -3,6 +3,7 @@
 import io
 import math
 import re
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from shutil import rmtree
 from typing import NamedTuple
@@ -14,31 +15,8 @@ from hypothesis import strategies as st
 from transformer_core.__main__ import main
 from transformer_core.training import Run
 
-NUMBERS = [
-    "",
-    "text",
-    "nan",
-    "inf",
-    "-inf",
-    "-1",
-    "0",
-    "-0.0",
-    "1.5",
-    "1e400",
-    "1e-400",
-]
-NUMBERS += [
-    "9" * 30,
-    "-" + "9" * 30,
-    "9" * 5000,
-    "0x10",
-    "1,5",
-    "--",
-    "-h",
-    "\0",
-    "½",
-    "1",
-]
+NUMBERS = "text nan inf -inf -1 0 -0.0 1 1.5 1e400 1e-400 0x10 1,5 ½ -- -h".split()
+NUMBERS += ["", "\0", "9" * 30, "-" + "9" * 30, "9" * 5000]
 WORDS = ["", " ", "nonsense", "-", "\0", "ops", "\n", "*", "../linear", "é" * 300]
 PATHS = ["", "\0", "{here}/file", "{here}/file/none", "{here}/" + "x" * 300]
 NEW = ["{here}/none", "{here}/none/none", "{here}/\n"]
@@ -54,7 +32,7 @@ class Line(NamedTuple):
 
     arguments: list[str]
     values: st.SearchStrategy
-    fine: object
+    fine: Callable[[str], bool]
 
 
 def number(line, fine, read=int):
@@ -71,8 +49,8 @@ def number(line, fine, read=int):
 
 def word(line):
     """A line with a name that there is not."""
-    known = st.text(max_size=6).filter(lambda name: not name.startswith("-"))
-    return Line(line.split(), st.sampled_from(WORDS) | known, lambda name: False)
+    texts = st.text(max_size=6).filter(lambda name: not name.startswith("-"))
+    return Line(line.split(), st.sampled_from(WORDS) | texts, lambda name: False)
 
 
 def path(line, fine=()):
@@ -89,7 +67,7 @@ def size(value):
     return 0 < value < 2**31
 
 
-def least_0(value):
+def not_negative(value):
     return value >= 0
 
 
@@ -104,15 +82,15 @@ LINES = {
     "train encoder --placement": word(ENCODER + " --placement={}"),
     "train encoder --epochs": number(ENCODER + " --epochs={}", size),
     "train encoder --learning-rate": number(f"{ENCODER} {RATE}", positive, float),
-    "train encoder --seed": number(ENCODER + " --seed={}", least_0),
+    "train encoder --seed": number(ENCODER + " --seed={}", not_negative),
     "train dates --learning-rate": number(f"{DATES} {RATE}", positive, float),
-    "train dates --seed": number(DATES + " --seed={}", least_0),
+    "train dates --seed": number(DATES + " --seed={}", not_negative),
     "train dates --steps": number(DATES + " --steps={}", size),
     "train bert --learning-rate": number(f"{BERT} {RATE}", positive, float),
     "train bert --minutes": number(
         BERT + " --minutes={}", lambda v: positive(60 * v), float
     ),
-    "train bert --seed": number(BERT + " --seed={}", least_0),
+    "train bert --seed": number(BERT + " --seed={}", not_negative),
     "train bert --steps": number(BERT + " --steps={}", size),
     "train bert --text": path(BERT + " --text={}"),
     "read": path("read {} May"),
