@@ -13,6 +13,8 @@ from copy import deepcopy
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 SIZES = {
@@ -289,6 +291,16 @@ def call(function, changes=(), **kinds):
     return Call(function, kinds, changes)
 
 
+def forward(layer, **kinds):
+    return call(lambda **given: layer.forward(**given), **kinds)
+
+
+def backward(layer, *inputs, **kinds):
+    """The backward pass, after a forward pass that went well."""
+    _, cache = layer.forward(*inputs)
+    return call(lambda **given: layer.backward(**given, cache=cache), **kinds)
+
+
 def fit(kinds, values):
     """Tell whether the shapes of arguments fit their axes, and each other."""
     sizes: dict[str, Any] = {}
@@ -388,6 +400,21 @@ def spoil_and_call(call, draw):
             changes = call.changes
     for argument, value in values.items():
         assert argument in changes or same(before[argument], value), argument
+
+
+def both_tests(calls):
+    """Return the two tests of a table: of its valid calls, and of what is malformed in them."""
+
+    @pytest.mark.parametrize("name", calls)
+    def test_valid_calls_pass(name):
+        calls[name].function(**calls[name].arguments())
+
+    @pytest.mark.parametrize("name", calls)
+    @given(data=st.data())
+    def test_what_is_malformed_is_named(name, data):
+        spoil_and_call(calls[name], data.draw)
+
+    return test_valid_calls_pass, test_what_is_malformed_is_named
 
 
 def is_public(function):

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     RNG,
@@ -14,12 +12,14 @@ from malformed import (
     Ids,
     Mask,
     Setting,
+    backward,
+    both_tests,
     call,
+    forward,
     not_negative,
     positive,
     public_names,
     rate,
-    spoil_and_call,
     whole,
 )
 
@@ -56,16 +56,6 @@ SIZE = {"length": whole(5), "width": whole(6)}
 X = np.random.default_rng(2).normal(size=(2, 3, 6))
 SOURCE = np.random.default_rng(3).normal(size=(2, 4, 6))
 IDS = np.array([[3, 1, 3], [0, 2, 1]])
-
-
-def forward(layer, **kinds):
-    return call(lambda **given: layer.forward(**given), **kinds)
-
-
-def backward(layer, *inputs, **kinds):
-    """The backward pass, after a forward pass that went well."""
-    _, cache = layer.forward(*inputs)
-    return call(lambda **given: layer.backward(**given, cache=cache), **kinds)
 
 
 LINEAR = Linear(5, 4, seeded(), "float64")
@@ -486,12 +476,4 @@ def test_every_public_name_is_in_the_table(room, table):
     assert sorted(set(public_names(room)) - EMPTY) == sorted(table)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

@@ -1,9 +1,6 @@
 """Malformed input to the ops, and to the checks that they share."""
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     RNG,
@@ -14,11 +11,11 @@ from malformed import (
     Scalar,
     Setting,
     Weights,
+    both_tests,
     call,
     positive,
     public_names,
     rate,
-    spoil_and_call,
     whole,
 )
 
@@ -146,12 +143,4 @@ def test_every_public_op_is_in_the_table():
     assert sorted(CALLS) == public_names(ops)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

@@ -1,12 +1,10 @@
 """Malformed input to the optimisers, to the witnesses of gradients and to the foundation."""
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     Anything,
+    Booleans,
     Choice,
     Floats,
     Ids,
@@ -16,12 +14,12 @@ from malformed import (
     Scalar,
     Setting,
     Whatever,
+    both_tests,
     call,
     not_negative,
     positive,
     public_names,
     rate,
-    spoil_and_call,
     whole,
 )
 
@@ -162,6 +160,14 @@ FOUNDATION = {
         arrays=Named(a=Anything("D F"), b=Anything("F")),
         expected=Whatever(lambda rng: {"a": np.ones((6, 7)), "b": np.ones(7)}),
     ),
+    "as_list": call(
+        lambda values: checks.as_list("ranks", values),
+        values=Choice([0, 1], [None, 3, 0.5, object, np.array(1)]),
+    ),
+    "check_booleans": call(
+        lambda masked: checks.check_booleans("masked", masked, "B", "T"),
+        masked=Booleans("B T"),
+    ),
     "check_names": call(
         lambda arrays: checks.check_names("grads", arrays),
         arrays=Choice({"a": 1}, [None, [], 3, "text"]),
@@ -181,6 +187,10 @@ FOUNDATION = {
         lambda value: checks.check_positive_int("width", value), value=whole(3)
     ),
     "check_rate": call(lambda value: checks.check_rate("rate", value), value=rate(0.1)),
+    "check_real": call(
+        lambda value: checks.check_real("weight", value),
+        value=Setting(1.0, lambda v: True),
+    ),
     "check_scalar": call(
         lambda value: checks.check_scalar("dloss", value), value=Scalar(1.0)
     ),
@@ -216,12 +226,4 @@ def test_every_public_name_is_in_the_table():
     )
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

@@ -5,8 +5,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     DTYPE,
     RNG,
@@ -20,10 +18,10 @@ from malformed import (
     Setting,
     Weights,
     Whatever,
+    both_tests,
     call,
     positive,
     public_names,
-    spoil_and_call,
     whole,
 )
 
@@ -284,12 +282,4 @@ def test_every_public_name_is_in_the_table(modules, table):
     assert sorted(set(public_names(*modules)) - OTHERS) == sorted(table)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

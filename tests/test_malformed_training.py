@@ -4,9 +4,6 @@ from itertools import repeat
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from malformed import (
     RNG,
     Choice,
@@ -15,10 +12,10 @@ from malformed import (
     Named,
     Reals,
     Setting,
+    both_tests,
     call,
     positive,
     public_names,
-    spoil_and_call,
     whole,
 )
 
@@ -175,12 +172,4 @@ def test_every_public_name_is_in_the_table():
     assert sorted(names | {"DataParallel.__call__"}) == sorted(CALLS)
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_valid_calls_pass(name):
-    CALLS[name].function(**CALLS[name].arguments())
-
-
-@pytest.mark.parametrize("name", CALLS)
-@given(data=st.data())
-def test_what_is_malformed_is_named(name, data):
-    spoil_and_call(CALLS[name], data.draw)
+test_valid_calls_pass, test_what_is_malformed_is_named = both_tests(CALLS)

@@ -158,6 +158,18 @@ def test_clipping_is_that_of_the_function(rng):
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
+def test_clipping_is_by_the_norm_of_the_optimiser(rng):
+    """Which is another one where other stages of a pipeline have gradients, too."""
+    first = draw(rng)
+    second = {name: array.copy() for name, array in first.items()}
+    one, other = Muon(first), Muon(second)
+    one.norm = lambda grads: 4.0
+    for grad in (draw(rng), draw(rng)):
+        one.step(grad, max_norm=0.5)
+        other.step({name: array / 8 for name, array in grad.items()})
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
 def test_gradients_are_not_modified_and_the_dtype_stays(rng):
     parameters, grads = draw(rng, np.float32), draw(rng, np.float32)
     before = {name: grad.copy() for name, grad in grads.items()}

@@ -1,6 +1,6 @@
 """``practice``: write it yourself, and have it examined."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -119,9 +119,16 @@ def add_parser(commands, add_models):
 def add(subcommands, name, run, summary, description):
     """Add a command that works in a folder."""
     parser = subcommands.add_parser(name, help=summary, description=description)
-    parser.add_argument("folder", metavar="FOLDER", type=Path, help="your workspace")
+    parser.add_argument("folder", metavar="FOLDER", type=path, help="your workspace")
     parser.set_defaults(run=run)
     return parser
+
+
+def path(text):
+    """Return a path; an empty one would be the folder in which the command is called."""
+    if not text:
+        raise ArgumentTypeError("expected a folder, got an empty name")
+    return Path(text)
 
 
 def run_start(options):
@@ -141,11 +148,11 @@ def run_check(options):
     folder, name = options.folder, options.name
     check_workspace(folder)
     groups = chapters()
-    if name:
+    if name is not None:
         exercise = find(name)
         groups = {exercise.chapter: [exercise]}
     before = states(folder)
-    wrong = check(folder, groups, bool(name))
+    wrong = check(folder, groups, name is not None)
     if not options.watch:
         return int(wrong)
     print(f"watching {folder}, Ctrl-C ends it", flush=True)
@@ -156,7 +163,7 @@ def run_check(options):
             }
             if some:
                 print()
-                check(folder, some, bool(name))
+                check(folder, some, name is not None)
     except KeyboardInterrupt:
         print("stopped")
     return 0

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array
+from transformer_core.foundation.checks import (
+    as_list,
+    check_array,
+    check_names,
+    check_whole,
+)
 
 END = "end"  # the operation of a rank that will send nothing more
 
@@ -39,6 +44,9 @@ class Communicator:
 
     Raises
     ------
+    ValueError
+        From every operation, before anything is sent: if what it is given is not an array of
+        numbers, or a rank or an axis is not one that is there.
     CommunicationError
         From every operation: if another rank has ended, calls another operation, sends an array of
         another shape or dtype, or keeps this one waiting for too long.
@@ -80,17 +88,14 @@ class Communicator:
         Raises
         ------
         ValueError
-            If a rank is not one of the others, or what goes out is not an array.
+            If a rank is not one of the others, or what goes out is not a dict of arrays of numbers.
         CommunicationError
             As all operations do.
         """
-        sources = list(sources)
+        check_names("outgoing", outgoing)
+        sources = as_list("sources", sources)
         for other in (*outgoing, *sources):
-            if other not in range(self.size) or other == self.rank:
-                raise ValueError(
-                    f"rank: expected one of 0 to {self.size - 1}, other than {self.rank}, "
-                    f"got {other}"
-                )
+            self.check_other(other)
         for other, array in outgoing.items():
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
                 raise ValueError(
@@ -105,6 +110,14 @@ class Communicator:
     def leave(self) -> None:
         """End: send nothing more, and wait until no other rank will."""
         self.carry(END, dict.fromkeys(self.others, np.empty(0)), self.others)
+
+    def check_other(self, rank):
+        """Raise ``ValueError`` unless ``rank`` is one of the other ranks."""
+        if not is_rank(rank, self.size) or rank == self.rank:
+            raise ValueError(
+                f"rank: expected one of 0 to {self.size - 1}, other than {self.rank}, "
+                f"got {rank}"
+            )
 
     def check_operation(self, operation: str, came: str, source: int) -> None:
         """Raise ``CommunicationError`` if a rank takes part in another operation."""
@@ -136,6 +149,7 @@ class Communicator:
 
     def bounds(self, length: int) -> list[slice]:
         """Cut a length into one range a rank, as equal as can be."""
+        check_whole("length", length)
         edges = [length * rank // self.size for rank in range(self.size + 1)]
         return [slice(*edge) for edge in zip(edges, edges[1:], strict=False)]
 
@@ -143,6 +157,7 @@ class Communicator:
         self, parts: Sequence[np.ndarray], operation: str = "exchange"
     ) -> list[np.ndarray]:
         """Give part j to rank j; return what every rank has for this one, in their order."""
+        parts = as_list("parts", parts)
         if len(parts) != self.size:
             raise ValueError(
                 f"parts: expected one for each of {self.size} ranks, got {len(parts)}"
@@ -205,6 +220,10 @@ class Communicator:
 
     def broadcast(self, array: np.ndarray, root: int = 0) -> np.ndarray:
         """Give the array of one rank to all (eq:broadcast); what the others pass is not used."""
+        if not is_rank(root, self.size):
+            raise ValueError(
+                f"rank: expected one of 0 to {self.size - 1}, got {root!r}"
+            )
         if self.rank == root:
             self.swap("broadcast", dict.fromkeys(self.others, array))
             return array
@@ -212,6 +231,7 @@ class Communicator:
 
     def send(self, array: np.ndarray, to: int) -> None:
         """Send an array to one rank, which has to :meth:`receive` it."""
+        self.check_other(to)
         self.swap("send", {to: array})
 
     def receive(self, source: int) -> np.ndarray:
@@ -223,11 +243,18 @@ class Communicator:
         self.exchange([np.empty(0)] * self.size, "barrier")
 
 
+def is_rank(rank, size):
+    """Tell a whole number from 0 to ``size`` - 1 from all else."""
+    whole = isinstance(rank, (int, np.integer)) and not isinstance(rank, bool)
+    return whole and 0 <= rank < size
+
+
 def check_axis(name, array, axis):
     """Raise ``ValueError`` unless ``array`` is an array with that axis; it may be empty."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{name}: expected a NumPy array, got {type(array).__name__}")
-    if not -array.ndim <= axis < array.ndim:
+    check_whole("axis", axis, -array.ndim)
+    if axis >= array.ndim:
         raise ValueError(
             f"axis: expected one of the {array.ndim} axes of {name}, got {axis}"
         )

@@ -2,7 +2,8 @@ r"""What a training step sends, holds and takes on many machines, from the sizes
 
 A message of n bytes takes :math:`\alpha + n \beta` seconds (eq:alpha-beta). Bytes and messages
 are those that the counters of the communicators show; numbers have 4 bytes, and the optimiser is
-Adam.
+Adam. Every function raises ``ValueError`` for ranks, stages or batches that are not positive whole
+numbers, and for bytes or tokens below 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import (
+    as_list,
+    check_not_negative,
+    check_positive,
+    check_positive_int,
+    check_whole,
+)
 
 ITEM = 4  # bytes of a number
 
@@ -45,12 +52,19 @@ class Load:
         return total / self.senders if self.senders else 0.0
 
 
+def count(name, value):
+    """Return a positive whole number as Python has them: NumPy's overflow."""
+    check_positive_int(name, value)
+    return int(value)
+
+
 def all_gather(ranks: int, nbytes: float) -> Load:
     """Every rank sends its piece to all others, or passes pieces on in a ring (eq:all-gather).
 
     ``nbytes`` are those of the whole array, of which each rank has a piece before, and all after.
     """
-    check_positive_int("ranks", ranks)
+    ranks = count("ranks", ranks)
+    check_not_negative("nbytes", nbytes)
     return Load(ranks, ranks * (ranks - 1), (ranks - 1) * nbytes)
 
 
@@ -64,7 +78,8 @@ def all_reduce(ranks: int, nbytes: float) -> Load:
 
 def tree_all_reduce(ranks: int, nbytes: float) -> Load:
     """In round k each rank swaps its sum with the one 2^k away: few messages, whole arrays."""
-    check_positive_int("ranks", ranks)
+    ranks = count("ranks", ranks)
+    check_not_negative("nbytes", nbytes)
     rounds = (ranks - 1).bit_length()
     return Load(ranks, ranks * rounds, ranks * rounds * nbytes)
 
@@ -119,7 +134,14 @@ class Cost:
         rate : float
             Operations a second of one rank.
         network : Network
+
+        Raises
+        ------
+        ValueError
+            If the operations are less than 0, or the rate is not positive.
         """
+        check_not_negative("operations", operations)
+        check_positive("rate", rate)
         return self.work * operations / rate + self.load.seconds(network)
 
 
@@ -131,6 +153,8 @@ def data_parallel(
     ``all_reduce`` may be ``tree_all_reduce``. Two more numbers go round, of 8 bytes each: the
     counted tokens and the loss.
     """
+    ranks = count("ranks", ranks)
+    check_not_negative("tokens", tokens)
     return Cost(
         all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 16 * ranks),
         16 * sizes.parameters + sizes.kept(tokens / ranks),
@@ -148,6 +172,9 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
     """
     if stage not in (1, 2, 3):
         raise ValueError(f"stage: expected 1, 2 or 3, got {stage}")
+    ranks = count("ranks", ranks)
+    check_not_negative("tokens", tokens)
+    check_whole("rest", rest)
     whole, cut = {1: (8, 8), 2: (4, 12), 3: (0, 16)}[stage]
     pieces, numbers = 2 * (sizes.layers + 1), 2 * sizes.parameters
     if stage == 3:
@@ -175,7 +202,10 @@ def tensor_parallel(
     With ``sequence`` the norms are cut along the positions (eq:sequence-parallel), in the same
     bytes, but for the two ends of the encoder and the gradients of what is still whole.
     """
+    ranks = count("ranks", ranks)
+    check_not_negative("tokens", tokens)
     M = tokens if readout is None else readout
+    check_not_negative("readout", M)
     rows = ITEM * tokens * sizes.width
     load = all_reduce(ranks, rows) * (4 * sizes.layers + 1)
     load += all_reduce(ranks, ITEM * M * sizes.width)
@@ -196,8 +226,7 @@ def bubble(stages: int, batches: int) -> float:
 
     (p - 1) / (m + p - 1) for p stages and m micro-batches.
     """
-    check_positive_int("stages", stages)
-    check_positive_int("batches", batches)
+    stages, batches = count("stages", stages), count("batches", batches)
     return (stages - 1) / (batches + stages - 1)
 
 
@@ -208,6 +237,8 @@ def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
     the others the loss. One forward, one backward: a stage keeps at most as many micro-batches as
     there are stages.
     """
+    stages, batches = count("stages", stages), count("batches", batches)
+    check_not_negative("tokens", tokens)
     between = stages - 1
     load = Load(
         between, 2 * between * batches, 2 * between * ITEM * tokens * sizes.width
@@ -226,6 +257,8 @@ def local_steps(sizes: Sizes, tokens: float, ranks: int, every: int) -> Cost:
     The shared weights and their velocity take 8 bytes a parameter.
     """
     check_positive_int("every", every)
+    ranks = count("ranks", ranks)
+    check_not_negative("tokens", tokens)
     meeting = all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 8 * ranks)
     return Cost(
         meeting * (1 / every),
@@ -240,13 +273,18 @@ def fit(loads: Sequence[Load], seconds: Sequence[float]) -> Network:
     Raises
     ------
     ValueError
-        If there are less than two, or not as many loads as times.
+        If there are less than two, not as many loads as times, a time is not positive, or nobody
+        sends in one of the loads.
     """
+    loads, seconds = as_list("loads", loads), as_list("seconds", seconds)
     if len(loads) != len(seconds) or len(loads) < 2:
         raise ValueError(
             f"seconds: expected one a load, two at least, "
             f"got {len(loads)} loads and {len(seconds)} times"
         )
+    for load, time in zip(loads, seconds, strict=True):
+        check_positive_int("senders", load.senders)
+        check_positive("seconds", time)
     rows = [
         [load.messages / load.senders / s, load.bytes / load.senders / s]
         for load, s in zip(loads, seconds, strict=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.checks import check_array, check_names, check_shape
 
 
 def flatten(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -11,12 +11,10 @@ def flatten(arrays: dict[str, np.ndarray]) -> np.ndarray:
     Raises
     ------
     ValueError
-        If there is no array, or their dtypes differ.
+        If ``arrays`` is not a dict, one of them is no array or empty, there is none, or their
+        dtypes differ.
     """
-    dtypes = {array.dtype for array in arrays.values()}
-    if len(dtypes) != 1:
-        found = ", ".join(sorted(map(str, dtypes))) or "none"
-        raise ValueError(f"arrays: expected one dtype, got {found}")
+    check_one_dtype("arrays", arrays)
     return np.concatenate([array.reshape(-1) for array in arrays.values()])
 
 
@@ -26,8 +24,10 @@ def unflatten(buffer: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.n
     Raises
     ------
     ValueError
-        If the buffer is not as long as all of them together.
+        If the buffer is not as long as all of them together, or ``like`` is not a dict of
+        arrays.
     """
+    check_arrays("like", like)
     total = sum(array.size for array in like.values())
     check_shape("buffer", buffer, total)
     views, start = {}, 0
@@ -35,3 +35,19 @@ def unflatten(buffer: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.n
         views[name] = buffer[start : start + array.size].reshape(array.shape)
         start += array.size
     return views
+
+
+def check_arrays(name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` unless ``arrays`` is a dict of arrays that are not empty."""
+    check_names(name, arrays)
+    for key, array in arrays.items():
+        check_array(f"{name}: {key}", array)
+
+
+def check_one_dtype(name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` unless it is a dict of arrays, one at least, of one dtype."""
+    check_arrays(name, arrays)
+    dtypes = {array.dtype for array in arrays.values()}
+    if len(dtypes) != 1:
+        found = ", ".join(sorted(map(str, dtypes))) or "none"
+        raise ValueError(f"{name}: expected one dtype, got {found}")

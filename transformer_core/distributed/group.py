@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from transformer_core.distributed.communicator import Communicator
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.distributed.communicator import Communicator, is_rank
+from transformer_core.foundation.checks import as_list, check_positive_int
 
 
 class Group(Communicator):
@@ -23,19 +23,20 @@ class Group(Communicator):
     Raises
     ------
     ValueError
-        If a rank is named twice, or this one is not.
+        If a rank is not one of ``communicator``, is named twice, or this one is not.
     """
 
     def __init__(self, communicator: Communicator, ranks: Iterable[int]):
         super().__init__()
-        self.communicator, self.ranks = communicator, list(ranks)
+        self.communicator, self.ranks = communicator, as_list("ranks", ranks)
         if (
-            len(set(self.ranks)) < len(self.ranks)
+            not all(is_rank(rank, communicator.size) for rank in self.ranks)
+            or len(set(self.ranks)) < len(self.ranks)
             or communicator.rank not in self.ranks
         ):
             raise ValueError(
-                f"ranks: expected {communicator.rank} and others, each once, "
-                f"got {self.ranks}"
+                f"ranks: expected {communicator.rank} and others, each once, of 0 to "
+                f"{communicator.size - 1}, got {self.ranks}"
             )
         self.rank, self.size = self.ranks.index(communicator.rank), len(self.ranks)
 

@@ -4,7 +4,12 @@ import numpy as np
 
 from transformer_core.distributed.communicator import Communicator
 from transformer_core.distributed.flat import flatten, unflatten
-from transformer_core.foundation.checks import check_positive
+from transformer_core.foundation.checks import (
+    check_floats,
+    check_positive,
+    check_rate,
+    check_real,
+)
 
 
 class LocalSteps:
@@ -33,7 +38,8 @@ class LocalSteps:
     Raises
     ------
     ValueError
-        If a setting is out of range, or the parameters differ in dtype.
+        If a setting is out of range, or the parameters are not arrays of floating-point numbers
+        of one dtype.
 
     Source: Douillard et al. 2023, algorithm 1.
     """
@@ -45,11 +51,11 @@ class LocalSteps:
         momentum: float = 0.9,
     ):
         check_positive("learning_rate", learning_rate)
-        if not 0 <= momentum < 1:
-            raise ValueError(f"momentum: expected a number in [0, 1), got {momentum}")
+        check_rate("momentum", momentum)
         self.parameters = parameters
         self.learning_rate, self.momentum = learning_rate, momentum
         self.shared = flatten(parameters)
+        check_floats("parameters", self.shared, ...)
         self.velocity = np.zeros_like(self.shared)
 
     def meet(self, communicator: Communicator, weight: float = 1.0) -> None:
@@ -68,8 +74,9 @@ class LocalSteps:
         Raises
         ------
         ValueError
-            If a weight is negative or not finite, or all are 0.
+            If a weight is not a number, negative or not finite, or all are 0.
         """
+        check_real("weight", weight)
         weights = communicator.all_gather(np.array([weight], np.float64))
         if not 0 < weights.sum() < np.inf or (weights < 0).any():
             raise ValueError(

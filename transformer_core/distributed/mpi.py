@@ -40,6 +40,11 @@ class MpiCommunicator(Communicator):
     comm : mpi4py.MPI.Comm
     patience : float
         Seconds that this rank waits for the others in one operation.
+
+    Raises
+    ------
+    ValueError
+        If the patience is not a positive number.
     """
 
     def __init__(self, comm: Any, patience: float = PATIENCE):
@@ -137,6 +142,8 @@ def world(patience: float | None = None) -> Communicator:
     ValueError
         If the patience is not a positive number.
     """
+    if patience is not None:
+        check_positive("patience", patience)
     ranks = [os.environ[name] for name in RANK if name in os.environ]
     if not ranks:
         return Communicator()

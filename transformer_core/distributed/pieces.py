@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from transformer_core.distributed.communicator import Communicator
+from transformer_core.distributed.flat import check_arrays
+from transformer_core.foundation.checks import check_names
 from transformer_core.optim.clipping import global_norm
 
 # The axis that is cut, and in how many parts each rank has a piece: of the queries, of the keys
@@ -47,12 +49,19 @@ def cut(
     -------
     dict of str to ndarray
         Arrays of their own, with the same names.
+
+    Raises
+    ------
+    ValueError
+        If ``arrays`` is not a dict of arrays, or one of them has not the axis that is cut, in as
+        many parts as there are.
     """
+    check_arrays("arrays", arrays)
     pieces = {name: arrays[name].copy() for name in replicated(arrays)}
     for name in arrays.keys() - pieces.keys():
         axis, parts = CUTS[ending(name)]
         own = []
-        for part in np.split(arrays[name], parts, axis):
+        for part in sections(name, arrays[name], axis, parts):
             edges = [piece.stop for piece in communicator.bounds(part.shape[axis])]
             own.append(np.split(part, edges[:-1], axis)[communicator.rank])
         pieces[name] = np.concatenate(own, axis)
@@ -66,17 +75,33 @@ def gather(
 
     A checkpoint holds these, under the names that one process alone would give them. Every rank
     has to call it.
+
+    Raises
+    ------
+    ValueError
+        As :func:`cut` does.
     """
+    check_arrays("arrays", arrays)
     whole = {}
     for name, array in arrays.items():
         axis, parts = CUTS.get(ending(name), (0, 0))
         if parts:
-            sections = np.split(array, parts, axis)
+            own = sections(name, array, axis, parts)
             array = np.concatenate(
-                [communicator.all_gather(section, axis) for section in sections], axis
+                [communicator.all_gather(part, axis) for part in own], axis
             )
         whole[name] = array
     return whole
+
+
+def sections(name, array, axis, parts):
+    """Split an array along an axis into equal parts, each of which is cut by itself."""
+    if array.ndim <= axis or array.shape[axis] % parts:
+        raise ValueError(
+            f"{name}: expected {parts} equal parts along axis {axis}, "
+            f"got shape {array.shape}"
+        )
+    return np.split(array, parts, axis)
 
 
 def norm_of_pieces(grads: dict[str, np.ndarray], communicator: Communicator) -> float:
@@ -89,8 +114,10 @@ def norm_of_pieces(grads: dict[str, np.ndarray], communicator: Communicator) -> 
     Raises
     ------
     ValueError
-        If the norm of what this rank has is not finite.
+        If ``grads`` is not a dict of arrays of real numbers, or the norm of what this rank has is
+        not finite.
     """
+    check_names("grads", grads)
     whole = {name: grads[name] for name in replicated(grads)}
     own = {name: grads[name] for name in grads.keys() - whole.keys()}
     norms = communicator.all_reduce(np.array([global_norm(own)]), np.hypot)

@@ -10,10 +10,16 @@ import numpy as np
 
 from transformer_core.distributed.communicator import Communicator
 from transformer_core.distributed.schedules import Step, one_forward_one_backward
-from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.checks import (
+    as_list,
+    check_array,
+    check_booleans,
+    check_names,
+    check_shape,
+)
 from transformer_core.foundation.names import join
 from transformer_core.layers import TiedReadout
-from transformer_core.models.bert import Bert, BertInputCache, check_masked
+from transformer_core.models.bert import Bert, BertInputCache
 from transformer_core.models.encoder import EncoderCache
 from transformer_core.ops.cross_entropy import (
     CrossEntropyCache,
@@ -142,9 +148,13 @@ class PipelineBert:
         Raises
         ------
         ValueError
-            If no token is counted, or as ``Bert.loss_and_gradients`` does.
+            If a micro-batch is not a tuple of three to five arrays, no token is counted, or as
+            ``Bert.loss_and_gradients`` does.
         """
-        batches = [batch for batch in batches if np.any(batch[2])]
+        batches = as_list("batches", batches)
+        for batch in batches:
+            check_batch(batch)
+        batches = [batch for batch in batches if batch[2].any()]
         if not batches:
             raise ValueError("batches: expected at least one counted token, got none")
         counts = [int(np.count_nonzero(masked)) for _, _, masked, *_ in batches]
@@ -186,7 +196,13 @@ class PipelineBert:
         """Return the norm of the gradient of all stages (eq:global-norm-sharded).
 
         A table that is on two stages counts once.
+
+        Raises
+        ------
+        ValueError
+            If ``grads`` is not a dict of arrays of real numbers, or their norm is not finite.
         """
+        check_names("grads", grads)
         counted = dict(grads)
         if self.tied and not self.front:
             counted.pop("tokens.table", None)
@@ -197,7 +213,6 @@ class PipelineBert:
         """Return what the next stage is given, or the loss, and what backward needs."""
         input_cache = loss_cache = None
         if self.front:
-            check_masked(masked, ids.shape)
             x, input_cache = self.front.embed(ids, segment_ids)
         y, encoder_cache = self.encoder.forward(x, keep)
         if self.readout:
@@ -229,6 +244,18 @@ class PipelineBert:
         if self.front:
             add(grads, join(self.front.embed_backward(dx, cache.input)))
         return dx, grads
+
+
+def check_batch(batch):
+    """Raise ``ValueError`` unless a micro-batch says which of its tokens are masked."""
+    if not isinstance(batch, tuple) or not 3 <= len(batch) <= 5:
+        raise ValueError(
+            "batches: expected tuples of ids, targets, masked and, where there are, keep and "
+            f"segment_ids, got {batch!r:.80}"
+        )
+    ids, _, masked, *_ = batch
+    check_array("ids", ids)
+    check_booleans("masked", masked, *ids.shape)
 
 
 def add(total, parts):

@@ -21,6 +21,11 @@ def gpipe(stages: int, batches: int) -> list[Step]:
 
     A stage keeps what ``batches`` backward passes need. In the order of time.
 
+    Raises
+    ------
+    ValueError
+        If one of the numbers is not a positive whole number.
+
     Source: Huang et al. 2019.
     """
     return in_slots(stages, batches, lambda stage: batches)
@@ -32,6 +37,11 @@ def one_forward_one_backward(stages: int, batches: int) -> list[Step]:
     Stage s of p begins with p - s forward passes; from then on backward and forward passes take
     turns, so that it keeps what p - s backward passes need, whatever their number. In the order of
     time.
+
+    Raises
+    ------
+    ValueError
+        As :func:`gpipe` does.
 
     Source: Narayanan et al. 2019; Narayanan et al. 2021.
     """
@@ -88,17 +98,37 @@ def bubble(schedule: list[Step]) -> Fraction:
         \frac{p - 1}{m + p - 1} \quad \text{for } p \text{ stages and } m \text{ micro-batches}
 
     That is so for GPipe and for 1F1B, if every pass takes one slot.
+
+    Raises
+    ------
+    ValueError
+        If the schedule is not a list of steps, one at least.
     """
+    check_schedule(schedule)
     slots = 1 + max(step.slot for step in schedule)
     stages = 1 + max(step.stage for step in schedule)
     return 1 - Fraction(len(schedule), slots * stages)
 
 
 def live_activations(schedule: list[Step]) -> list[int]:
-    """Return for each stage how many micro-batches wait for their backward pass, at most."""
+    """Return for each stage how many micro-batches wait for their backward pass, at most.
+
+    Raises
+    ------
+    ValueError
+        As :func:`bubble` does.
+    """
+    check_schedule(schedule)
     stages = 1 + max(step.stage for step in schedule)
     live, peak = [0] * stages, [0] * stages
     for _, stage, forward, _ in schedule:
         live[stage] += 1 if forward else -1
         peak[stage] = max(peak[stage], live[stage])
     return peak
+
+
+def check_schedule(schedule):
+    """Raise ``ValueError`` unless a schedule is a list of steps, one at least."""
+    steps = isinstance(schedule, list) and all(isinstance(s, Step) for s in schedule)
+    if not steps or not schedule:
+        raise ValueError(f"schedule: expected a list of steps, got {schedule!r:.80}")

@@ -10,6 +10,7 @@ from transformer_core.distributed.tensor_parallel import (
     check_divides,
     own_draws,
 )
+from transformer_core.foundation.checks import check_floats
 from transformer_core.models.encoder import Encoder, EncoderCache
 
 
@@ -60,6 +61,11 @@ class SequenceParallelEncoder(Encoder):
         Its layers have to be cut, between f' and g', by who makes this.
     communicator : Communicator
 
+    Raises
+    ------
+    ValueError
+        From its passes: if the ranks do not divide T, or as :class:`Encoder` does.
+
     Source: Korthikanti et al. 2022.
     """
 
@@ -75,7 +81,7 @@ class SequenceParallelEncoder(Encoder):
         rng: np.random.Generator | None = None,
     ) -> tuple[np.ndarray, EncoderCache]:
         """Map x (B, T, D) to y (B, T, D), as :class:`Encoder` does; the ranks have to divide T."""
-        check_divides("positions", x.shape[1], self.communicator)
+        self.check_positions("x", x)
         rng = own_draws(rng, self.communicator)
         piece, cache = super().forward(self.join.backward(x), keep, rng)
         return self.join.forward(piece), cache
@@ -85,7 +91,13 @@ class SequenceParallelEncoder(Encoder):
 
         Those of the norms and of the biases behind g' are summed over the positions of all ranks.
         """
+        self.check_positions("dy", dy)
         dpiece, grads = super().backward(self.join.backward(dy), cache)
         parts = {name: grads[name] for name in replicated(grads)}
         total = self.communicator.all_reduce(flatten(parts))
         return self.join.forward(dpiece), grads | unflatten(total, parts)
+
+    def check_positions(self, name, x):
+        """Raise ``ValueError`` unless x is (B, T, D), and the ranks divide T."""
+        check_floats(name, x, "B", "T", self.width)
+        check_divides("positions", x.shape[1], self.communicator)

@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 
 from transformer_core.distributed.communicator import Communicator
-from transformer_core.distributed.flat import flatten, unflatten
+from transformer_core.distributed.flat import check_one_dtype, flatten, unflatten
+from transformer_core.foundation.checks import (
+    check_not_negative,
+    check_real,
+    check_reals,
+)
 from transformer_core.foundation.chunks import chunks
+from transformer_core.foundation.names import check_fit, summary
 from transformer_core.layers.layer import Layer
-from transformer_core.optim.clipping import sum_of_squares
+from transformer_core.optim.clipping import check_gradients, sum_of_squares
 from transformer_core.optim.optimizer import Optimizer
 
 
@@ -32,9 +38,16 @@ class Bucket:
         the range is not there.
     stand_ins : dict
         By name, an array of the same shape, without memory.
+
+    Raises
+    ------
+    ValueError
+        If ``arrays`` is not a dict of arrays of one dtype; from the collectives, if what they are
+        given has not the names and the shapes.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray], communicator: Communicator):
+        check_one_dtype("arrays", arrays)
         self.communicator = communicator
         self.stand_ins = {
             name: np.broadcast_to(np.zeros((), array.dtype), array.shape)
@@ -53,6 +66,8 @@ class Bucket:
         self, grads: dict[str, np.ndarray], share: float
     ) -> dict[str, np.ndarray]:
         """Return this rank's range of the sum over the ranks of ``share`` times their gradients."""
+        check_fit("grads", grads, self.stand_ins)
+        check_not_negative("share", share)
         buffer = flatten({name: grads[name] for name in self.stand_ins})
         buffer *= share
         piece = self.communicator.reduce_scatter(buffer)
@@ -61,6 +76,16 @@ class Bucket:
 
     def all_gather(self, pieces: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return whole arrays, made of the ranges of all ranks."""
+        own = {
+            name: self.stand_ins[name].reshape(-1)[span]
+            for name, span in self.spans.items()
+        }
+        check_fit("pieces", pieces, own)
+        for name, piece in own.items():
+            if pieces[name].dtype != piece.dtype:
+                raise ValueError(
+                    f"pieces: {name}: expected {piece.dtype}, got {pieces[name].dtype}"
+                )
         dtype = next(iter(self.stand_ins.values())).dtype
         parts = [pieces[name] for name in self.spans]
         piece = np.concatenate([np.empty(0, dtype), *parts])
@@ -125,7 +150,8 @@ class ShardedOptimizer:
     Raises
     ------
     ValueError
-        If the stage is another one, or the numbers of a parameter are not in the order of its axes.
+        If the stage is another one, the parameters of a bucket differ in dtype, the numbers of
+        one are not in the order of its axes, or ``build`` refuses the pieces, as Muon does.
 
     Source: Rajbhandari et al. 2020.
     """
@@ -183,8 +209,10 @@ class ShardedOptimizer:
         Raises
         ------
         ValueError
-            If a weight is negative, or no rank has a counted token; as the model does.
+            If a weight is not a number or negative, or no rank has a counted token; as the model
+            does.
         """
+        check_real("weight", weight)
         weights = self.from_ranks("weight", weight)
         if min(weights) < 0 or not 0 < sum(weights) < math.inf:
             raise ValueError(
@@ -213,6 +241,11 @@ class ShardedOptimizer:
             From :meth:`loss_and_gradients`.
         max_norm : float, optional
             For the gradients of all ranks together.
+
+        Raises
+        ------
+        ValueError
+            As ``Optimizer.step`` does.
         """
         self.optimizer.step(grads, max_norm)
         self.publish()
@@ -231,8 +264,10 @@ class ShardedOptimizer:
         Raises
         ------
         ValueError
-            If it is not finite; then on every rank.
+            If ``grads`` is not a dict of arrays of real numbers; or if the norm is not finite,
+            then on every rank.
         """
+        check_gradients(grads)
         _, parts = chunks(grads)
         squares = self.from_ranks("norm", sum(map(sum_of_squares, parts)))
         norm = math.sqrt(sum(squares))
@@ -249,7 +284,14 @@ class ShardedOptimizer:
         return [float(other[0]) for other in every]
 
     def cut(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return this rank's pieces of arrays with the names of all parameters: flat views."""
+        """Return this rank's pieces of arrays with the names of all parameters: flat views.
+
+        Raises
+        ------
+        ValueError
+            If they have not the names and the shapes of the parameters.
+        """
+        check_fit("arrays", arrays, self.model.parameters())
         return {
             prefix + name: arrays[prefix + name].reshape(-1)[span]
             for prefix, bucket in self.buckets.items()
@@ -278,12 +320,28 @@ class ShardedOptimizer:
         return alone.parameters, alone
 
     def scatter(self, parameters: dict[str, np.ndarray], optimizer: Optimizer) -> None:
-        """Go on from what :meth:`gather` returned, on this number of ranks or another."""
+        """Go on from what :meth:`gather` returned, on this number of ranks or another.
+
+        Raises
+        ------
+        ValueError
+            If they have not the names and the shapes of the parameters, or the optimiser
+            remembers something else than this one. Nothing is changed then.
+        """
         own = self.optimizer
-        targets = {"parameters": own.parameters} | own.averages
-        for group, arrays in ({"parameters": parameters} | optimizer.averages).items():
-            for name, piece in self.cut(arrays).items():
-                targets[group][name][...] = piece
+        if optimizer.averages.keys() != own.averages.keys():
+            raise ValueError(
+                f"optimizer: expected one that remembers {summary(own.averages)}, "
+                f"got {summary(optimizer.averages)}"
+            )
+        groups = {"parameters": parameters} | optimizer.averages
+        pieces = {group: self.cut(arrays) for group, arrays in groups.items()}
+        for group, arrays in pieces.items():
+            for name, piece in arrays.items():
+                check_reals(f"{group}: {name}", piece, ...)
+        for group, targets in ({"parameters": own.parameters} | own.averages).items():
+            for name, target in targets.items():
+                target[...] = pieces[group][name]
         own.steps = optimizer.steps
         self.publish()
 

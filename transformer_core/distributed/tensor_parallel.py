@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_core.distributed.communicator import Communicator
+from transformer_core.foundation.checks import check_shape
 from transformer_core.layers.linear import Linear
 from transformer_core.layers.multi_head_attention import MultiHeadSelfAttention
 from transformer_core.ops.linear import LinearCache, linear, linear_backward
@@ -140,6 +141,7 @@ class ParallelSelfAttention(MultiHeadSelfAttention):
 
     def attend(self, query, key, value, keep, rng):
         """Attend in this rank's heads, of which ``keep`` and ``rng`` are for all."""
+        check_shape("x", query, "B", "T", "D")
         if keep is not None:
             batch, length, _ = query.shape
             heads = self.heads * self.communicator.size

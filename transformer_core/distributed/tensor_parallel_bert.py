@@ -33,7 +33,8 @@ class TensorParallelBert(Bert):
     """One BERT on N ranks: heads, hidden widths and vocabulary cut, the rest on every rank.
 
     The parameters have the names of ``Bert``, and so have the gradients. ``forward`` returns the
-    logits of this rank's words.
+    logits of this rank's words. An optimiser has to go number by number, as Adam does: Muon would
+    take each piece of a matrix for a matrix.
 
     Parameters
     ----------

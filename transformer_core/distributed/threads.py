@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import TIMEOUT_MAX, Thread
 from time import monotonic
 from typing import Any
 
@@ -68,6 +68,8 @@ def on_threads(
 
     Raises
     ------
+    ValueError
+        If ``size`` is not a positive whole number, or ``patience`` not a positive number.
     CommunicationError
         If the ranks do not call the same operations, or one waits for too long.
     BaseException
@@ -75,6 +77,7 @@ def on_threads(
     """
     check_positive_int("size", size)
     check_positive("patience", patience)
+    patience = float(min(patience, TIMEOUT_MAX))  # the longest that a queue waits
     queues: list = [[SimpleQueue() for _ in range(size)] for _ in range(size)]
     ranks = [ThreadCommunicator(rank, queues, patience) for rank in range(size)]
     results: list = [None] * size

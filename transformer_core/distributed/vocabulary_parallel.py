@@ -6,7 +6,12 @@ import numpy as np
 
 from transformer_core.distributed.communicator import Communicator
 from transformer_core.distributed.tensor_parallel import Collective
-from transformer_core.foundation.checks import check_floats, check_ids, check_shape
+from transformer_core.foundation.checks import (
+    check_floats,
+    check_ids,
+    check_scalar,
+    check_shape,
+)
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.linear import LinearCache
@@ -29,6 +34,11 @@ class VocabularyEmbedding(Embedding):
     g : Collective
     communicator : Communicator
 
+    Raises
+    ------
+    ValueError
+        If the table has not the rows of this rank: range r of ``communicator.bounds(vocabulary)``.
+
     Source: Shoeybi et al. 2019.
     """
 
@@ -39,6 +49,8 @@ class VocabularyEmbedding(Embedding):
         g: Collective,
         communicator: Communicator,
     ):
+        words = communicator.bounds(vocabulary)[communicator.rank]
+        check_shape("table", embedding.table, words.stop - words.start, "D")
         self.table = embedding.table
         self.vocabulary, self.g = vocabulary, g
         self.communicator = communicator
@@ -52,7 +64,8 @@ class VocabularyEmbedding(Embedding):
         return self.g.forward(rows * own), VocabularyEmbeddingCache(own, cache)
 
     def backward(self, drows: np.ndarray, cache: Any) -> tuple[None, dict]:
-        """Return None and the gradient of this rank's rows."""
+        """Return None and the gradient of this rank's rows, of drows (..., D)."""
+        check_floats("drows", drows, *cache.own.shape[:-1], self.table.shape[1])
         drows = self.g.backward(drows) * cache.own
         return None, {"table": embedding_backward(drows, cache.rows)}
 
@@ -123,7 +136,7 @@ def vocabulary_cross_entropy(
     ------
     ValueError
         If the shapes do not fit together, an array is empty, the logits are not floating-point
-        numbers, or a target is not a whole number from 0 to V - 1.
+        numbers, a target is not a whole number from 0 to V - 1, or V is not a whole number.
 
     Source: Shoeybi et al. 2019.
     """
@@ -164,8 +177,14 @@ def vocabulary_cross_entropy_backward(
     -------
     dlogits : ndarray (..., V_r)
 
+    Raises
+    ------
+    ValueError
+        If ``dloss`` is not one number.
+
     Source: Shoeybi et al. 2019.
     """
+    check_scalar("dloss", dloss)
     p, targets, own = cache
     share = dloss / own.size
     dlogits = p * share

@@ -69,6 +69,19 @@ def check_reals(name: str, array: np.ndarray, *shape: object) -> None:
         raise ValueError(f"{name}: expected real numbers, got {array.dtype}")
 
 
+def check_booleans(name: str, array: np.ndarray, *shape: object) -> None:
+    """Raise ``ValueError`` unless ``array`` has the shape and holds booleans.
+
+    Parameters
+    ----------
+    name, array, *shape
+        As for :func:`check_shape`.
+    """
+    check_shape(name, array, *shape)
+    if array.dtype != bool:
+        raise ValueError(f"{name}: expected booleans, got {array.dtype}")
+
+
 def holds_numbers(array):
     """Tell whether the objects in an array, if it holds any, are numbers or symbols.
 
@@ -100,7 +113,17 @@ def check_dtype(name: str, dtype: DTypeLike) -> None:
         raise ValueError(f"{name}: expected one of floating-point numbers, got {dtype}")
 
 
-def check_names(name: str, arrays: dict[str, np.ndarray]) -> None:
+def as_list(name: str, values: Iterable) -> list:
+    """Return values in a list; raise ``ValueError`` if there is nothing to go through."""
+    try:
+        return list(values)
+    except TypeError:
+        raise ValueError(
+            f"{name}: expected a list, got {type(values).__name__}"
+        ) from None
+
+
+def check_names(name: str, arrays: dict) -> None:
     """Raise ``ValueError`` unless ``arrays`` is a dict."""
     if not isinstance(arrays, dict):
         raise ValueError(
@@ -148,6 +171,12 @@ def check_not_negative(name: str, value: float) -> None:
     """Raise ``ValueError`` unless a setting is at least 0 and finite."""
     if not is_real(value) or not 0 <= value < float("inf"):
         raise ValueError(f"{name}: expected a number of at least 0, got {value}")
+
+
+def check_real(name: str, value: float) -> None:
+    """Raise ``ValueError`` unless ``value`` is one real number; it may be infinite, or NaN."""
+    if not is_real(value):
+        raise ValueError(f"{name}: expected one real number, got {value!r}")
 
 
 def check_scalar(name: str, value: Any) -> None:

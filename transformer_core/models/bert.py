@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_shape
+from transformer_core.foundation.checks import check_booleans, check_ids, check_shape
 from transformer_core.foundation.names import join
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer
@@ -228,8 +228,6 @@ def hand_over(holder):
 
 def check_masked(masked, shape):
     """Raise ``ValueError`` unless ``masked`` is boolean, of a shape, and somewhere True."""
-    check_shape("masked", masked, *shape)
-    if masked.dtype != bool:
-        raise ValueError(f"masked: expected booleans, got {masked.dtype}")
+    check_booleans("masked", masked, *shape)
     if not masked.any():
         raise ValueError("masked: expected at least one masked token, got none")

@@ -66,9 +66,7 @@ def global_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
         If a gradient is not of real numbers, or the norm is not finite, naming the gradients
         that are not; all, if only their squares overflow.
     """
-    check_names("grads", grads)
-    for name, grad in grads.items():
-        check_reals(f"gradient of {name}", grad, ...)
+    check_gradients(grads)
     _, parts = chunks(grads)
     norm = math.sqrt(sum(map(sum_of_squares, parts)))
     if not math.isfinite(norm):
@@ -77,6 +75,13 @@ def global_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
             f"grads: expected a finite norm, got {norm} from {summary(wrong or grads)}"
         )
     return norm
+
+
+def check_gradients(grads: dict[str, np.ndarray]) -> None:
+    """Raise ``ValueError`` unless ``grads`` is a dict of arrays of real numbers."""
+    check_names("grads", grads)
+    for name, grad in grads.items():
+        check_reals(f"gradient of {name}", grad, ...)
 
 
 def clipping_factor(norm: float, max_norm: float) -> float:

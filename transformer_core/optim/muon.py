@@ -8,7 +8,7 @@ from transformer_core.foundation.checks import (
     check_positive_int,
     check_rate,
 )
-from transformer_core.optim.clipping import clip_by_global_norm
+from transformer_core.optim.clipping import clipping_factor
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
 CUBIC = (1.5, -0.5, 0.0)  # converges to 1
@@ -124,7 +124,8 @@ class Muon(Optimizer):
     def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
         """Take one step, as ``Optimizer.step`` does: its momentum in chunks, its matrices whole."""
         if max_norm is not None:
-            grads, _ = clip_by_global_norm(grads, max_norm)
+            factor = clipping_factor(self.norm(grads), max_norm)
+            grads = {name: factor * grad for name, grad in grads.items()}
         super().step(grads)
         names = list(self.parameters)
         groups = self.parameters, grads, self.averages["momentum"]

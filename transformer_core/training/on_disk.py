@@ -14,7 +14,12 @@ import numpy as np
 
 from transformer_core import __version__
 from transformer_core.distributed import Communicator
-from transformer_core.foundation.checks import check_positive_int, check_whole
+from transformer_core.foundation.checks import (
+    check_positive,
+    check_positive_int,
+    check_real,
+    check_whole,
+)
 from transformer_core.foundation.names import summary
 from transformer_core.optim.optimizer import Optimizer
 from transformer_core.training.loop import train
@@ -38,8 +43,8 @@ class Recipe(NamedTuple):
     """What is trained on what.
 
     The defaults are all that is decided before training, as JSON can hold it: among them
-    ``seed``, ``max_norm`` and ``checkpoint_every``, and one or more lengths: ``minutes``, or a
-    number of steps by any name. All lengths but one are None.
+    ``learning_rate``, ``seed``, ``max_norm`` and ``checkpoint_every``, and one or more lengths:
+    ``minutes``, or a number of steps by any name. All lengths but one are None.
     """
 
     model: str  # what the command line calls it
@@ -59,6 +64,7 @@ class Deadline:
     """
 
     def __init__(self, minutes: float):
+        check_real("minutes", minutes)
         if not 0 < 60 * minutes < float("inf"):
             raise ValueError(f"minutes: expected a positive number, got {minutes}")
         self.seconds = 60 * minutes
@@ -133,6 +139,7 @@ def train_on_disk(
         started = load_settings(run, recipe)
         check_version(run, started)
         settings = resumed_settings(recipe, started, given, run)
+        check_settings(recipe, settings)
         files = {name: run.read(name) for name in recipe.files}
     elif first:
         settings = new_settings(recipe, given)
@@ -140,8 +147,6 @@ def train_on_disk(
     settings = json.loads(of_first(communicator, to_json("settings", settings)))
     files = {n: of_first(communicator, files.get(n, b"")) for n in recipe.files}
     steps = steps_of(recipe, settings)
-    check_positive_int("checkpoint_every", settings["checkpoint_every"])
-    check_whole("seed", settings["seed"])
     training = recipe.training(settings, files, communicator)
     schedule, optimizer = training.schedule, training.optimizer
     state = optimizer.parameters, optimizer
@@ -226,8 +231,16 @@ def new_settings(recipe: Recipe, given: dict) -> dict:
     others = recipe.lengths if given.keys() & set(recipe.lengths) else ()
     made_by = {"model": recipe.model, "version": __version__}
     settings = merged(made_by | recipe.defaults | dict.fromkeys(others), given)
-    steps_of(recipe, settings)  # before the preparation, which may take a while
+    check_settings(recipe, settings)  # before the preparation, which may take a while
     return settings
+
+
+def check_settings(recipe: Recipe, settings: dict) -> None:
+    """Raise ``ValueError`` unless a training can have these settings, of those all have."""
+    steps_of(recipe, settings)
+    check_positive("learning_rate", settings["learning_rate"])
+    check_positive_int("checkpoint_every", settings["checkpoint_every"])
+    check_whole("seed", settings["seed"])
 
 
 def resumed_settings(recipe: Recipe, started: dict, given: dict, run: Run) -> dict:

@@ -52,7 +52,8 @@ class Museum:
     Raises
     ------
     ValueError
-        If the folder holds something else, or a museum of another seed or of another version.
+        If the folder has no name, holds something else, or a museum of another seed or of another
+        version.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Museum:
         seed: int | None = None,
         say: Callable[[str], object] = lambda line: None,
     ):
+        if not str(folder):
+            raise ValueError("folder: expected a path, got an empty one")
         self.folder, self.say = Path(folder), say
         self.plan: dict = {}
         self.right: dict[str, np.ndarray] = {}  # losses of the right models, by task
