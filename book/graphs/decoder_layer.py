@@ -128,10 +128,14 @@ graph.step(
     "The other goes through keys and values to the source: all three of its rows are told.",
     "Z'",
 )
-graph.step("Self-attention has the same two ways,", "G0<G1", "f1'")
 graph.step(
-    "but queries, keys and values are all of its own stream: *cats*, which *chase* has read, is "
-    "told as well.",
+    "The block of the self-attention has a skip connection and a branch too.",
+    "G0<G1",
+    "f1'",
+)
+graph.step(
+    "Its queries, keys and values are all of one stream: *cats*, which *chase* has read, is told "
+    "as well.",
     "G0<f1",
     "G0'",
 )

@@ -3,7 +3,7 @@
 import numpy as np
 from graphs import Graph, Way, row
 
-from transformer_core.ops import gelu_tanh, gelu_tanh_backward
+from transformer_core.ops import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward
 from transformer_core.ops.gelu import CUBIC, SLOPE
 
 x = np.array([3.0, -1])
@@ -60,7 +60,7 @@ graph.node(
 graph.edge("x", "u", label="u′")
 
 graph.step(f"Forward. The two units of *cats*, x = {row(x)}.", "x")
-graph.step(f"A cubic polynomial, to bend the tangent: u = {row(u, 3)}.", "u")
+graph.step(f"First the polynomial: u = {row(u, 3)}.", "u")
 graph.step(f"The gate g = ½ (1 + tanh u) = {row(gate, 3)}.", "gate")
 graph.step(f"y = x ⊙ g = {row(y, 3)}.", "y")
 graph.step(f"Backward. The units are told ȳ = {row(dy)}.", "y'")
@@ -73,4 +73,7 @@ graph.step(
 graph.step(
     f"The slope of the polynomial is u′ = {row(slope, 3)}: {row(du * slope, 3)}.", "x<u"
 )
-graph.step(f"Together: x̄ = {row(dx, 3)}.", "x'")
+graph.step(
+    f"Together: x̄ = {row(dx, 3)}. GELU itself returns {row(gelu_backward(dy, gelu(x)[1]), 3)}.",
+    "x'",
+)
