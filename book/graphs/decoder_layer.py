@@ -18,110 +18,72 @@ z, _ = layer_norm(EMBEDDING, np.ones(4), np.zeros(4), eps=1e-300)
 dy = np.array([[0.0, 0, 0, 0], [4, 0, 0, -4]])
 
 
-def branch(block, x, *context):
-    normalised, _ = block.norm.forward(x[np.newaxis])
-    return block.branch.forward(normalised, *context)[0][0]
+def block(residual, *context):
+    return lambda x: residual.forward(x[np.newaxis], *context)[0][0]
 
 
-def look_at_itself(x):
-    return branch(layer.self_attention, x, keep)
+def ask(x, source):
+    queries, _ = layer.cross_attention.norm.forward(x[np.newaxis])
+    return layer.cross_attention.branch.forward(queries, source[np.newaxis])[0][0]
 
 
-def look_at_the_source(x, source):
-    return branch(layer.cross_attention, x, source[np.newaxis], None)
-
-
-def feed_forward(x):
-    return x + branch(layer.feed_forward, x)
-
-
+look_back, feed_forward = block(layer.self_attention, keep), block(layer.feed_forward)
 y, caches = layer.forward(g0[np.newaxis], z[np.newaxis], keep)
-f1 = look_at_itself(g0)
-g1 = g0 + f1
-f2 = look_at_the_source(g1, z)
-g2 = g1 + f2
+g1 = look_back(g0)
+f = ask(g1, z)
+g2 = g1 + f
 dg2, _ = layer.feed_forward.backward(dy[np.newaxis], caches.feed_forward)
 dg1, _, _ = layer.cross_attention.backward(dg2, caches.cross_attention)
 dg0, dz, _ = layer.backward(dy[np.newaxis], caches)
 y, dg2, dg1, dg0, dz = y[0], dg2[0], dg1[0], dg0[0], dz[0]
 
 graph = Graph("One layer of a decoder, and its source", lanes=2)
-graph.node(
-    "G0",
-    "G₀",
-    g0,
-    dg0,
-    at=(0, 0),
-    narrow=(0, 0),
-    rows=TOKENS[:2],
-    digits=1,
-    ways=(Way("G1", "skip", dg1), Way("f1", "branch", dg0 - dg1)),
-)
-graph.node(
-    "f1",
-    "f₁",
-    f1,
-    dg1,
-    at=(0, 1),
-    narrow=(1, 0.9),
-    of="G0",
-    by=look_at_itself,
-    digits=1,
-)
+graph.node("G0", "G₀", g0, dg0, at=(0, 1), narrow=(0, 0), rows=TOKENS[:2], digits=1)
 graph.node(
     "G1",
     "G′",
     g1,
     dg1,
-    at=(1, 0),
-    narrow=(2, 0),
-    of="G0 f1",
-    by=np.add,
+    at=(0, 0),
+    narrow=(1, 0),
+    of="G0",
+    by=look_back,
     digits=1,
-    ways=(Way("G2", "skip", dg2), Way("f2", "queries", dg1 - dg2)),
+    ways=(Way("G2", "skip", dg2), Way("f", "queries", dg1 - dg2)),
 )
-graph.node("Z", "Z", z, dz, at=(1, 2), narrow=(3, 0.9), rows=TOKENS, digits=1)
+graph.node("Z", "Z", z, dz, at=(1, 2), narrow=(2, 0.9), rows=TOKENS, digits=1)
+graph.node("f", "f", f, dg2, at=(1, 1), narrow=(3, 0.9), of="G1 Z", by=ask, digits=1)
 graph.node(
-    "f2",
-    "f₂",
-    f2,
-    dg2,
-    at=(1, 1),
-    narrow=(4, 0.9),
-    of="G1 Z",
-    by=look_at_the_source,
-    digits=1,
+    "G2", "G″", g2, dg2, at=(2, 0), narrow=(4, 0), of="G1 f", by=np.add, digits=1
 )
 graph.node(
-    "G2", "G″", g2, dg2, at=(2, 0), narrow=(5, 0), of="G1 f2", by=np.add, digits=1
+    "G3", "G₁", y, dy, at=(2, 1), narrow=(5, 0), of="G2", by=feed_forward, digits=1
 )
-graph.node(
-    "G3", "G₁", y, dy, at=(2, 1), narrow=(6, 0), of="G2", by=feed_forward, digits=1
-)
-graph.edge("G0", "f1", label="self-attention")
-graph.edge("G1", "f2", label="queries", narrow=-0.15)
+graph.edge("G0", "G1", label="self-attention")
+graph.edge("G1", "f", narrow=-0.15)
 graph.edge("G1", "G2", narrow=-0.4)
-graph.edge("Z", "f2", label="keys, values")
+graph.edge("Z", "f", label="keys, values")
 graph.edge("G2", "G3", label="FFN")
-
 
 graph.step(
     "Forward. The decoder has two rows, and a third word is to be written.", "G0"
 )
 graph.step(
-    "Under the causal mask *cats* attends to itself, *chase* to both; each adds what it found.",
-    "f1",
+    "The block of the self-attention, under the causal mask: *cats* attends to itself, *chase* to "
+    "both.",
     "G1",
 )
 graph.step("The encoder hands over three rows.", "Z")
-graph.step("Each row asks the source, and adds what it found.", "f2", "G2")
-graph.step("The feed-forward layer has its own skip connection.", "G3")
+graph.step("Each row asks them, and adds what it found.", "f", "G2")
+graph.step("The block of the feed-forward layer.", "G3")
 graph.step("Backward. The loss reads the row of *chase* alone.", "G3'")
-graph.step("Both ways of the feed-forward block together: Ḡ″.", "G2'")
-graph.step("It goes along the skip connection and into the branch.", "G1<G2", "f2'")
+graph.step("The feed-forward block knows one row at a time.", "G2'")
+graph.step(
+    "A sum hands its cotangent to both: skip connection and branch.", "G1<G2", "f'"
+)
 graph.step(
     "Cross-attention returns two gradients. One goes through the queries to its own stream.",
-    "G1<f2",
+    "G1<f",
     "G1'",
 )
 graph.step(
@@ -129,13 +91,7 @@ graph.step(
     "Z'",
 )
 graph.step(
-    "The block of the self-attention has a skip connection and a branch too.",
-    "G0<G1",
-    "f1'",
-)
-graph.step(
-    "Its queries, keys and values are all of one stream: *cats*, which *chase* has read, is told "
-    "as well.",
-    "G0<f1",
+    "Self-attention takes queries, keys and values from one stream: *cats*, which *chase* has "
+    "read, is told as well.",
     "G0'",
 )
