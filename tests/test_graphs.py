@@ -1,15 +1,38 @@
 """The computation graphs: their numbers against the package's own and against measurements."""
 
 import re
+import sys
 from xml.etree import ElementTree
 
 import graphs
 import numpy as np
 import pytest
 from texts import ROOT
+from witnesses import arrays_in
+
+from transformer_core import layers, ops
 
 NAMES = sorted(path.stem for path in graphs.GRAPHS.glob("*.py"))
 DESCRIBED = {name: graphs.described(name) for name in NAMES}
+FIXED = {("sinusoidal_positions", "P")}  # tables that are not learnt
+PASSES = {
+    name: getattr(ops, name) for name in ops.__all__ if name.endswith("_backward")
+}
+PASSES |= {
+    name: getattr(layers, name).backward
+    for name in layers.__all__
+    if hasattr(getattr(layers, name), "backward")
+}
+DRAWN_AS_AN_OP = {  # layers whose backward pass is one call of an op: linear_backward, ...
+    "Embedding",
+    "Linear",
+    "OwnReadout",
+    "TiedReadout",
+}
+DRAWN_IN_PARTS = {  # the ops of which they are made, in multi_head and cross_attention
+    "MultiHeadCrossAttention",
+    "MultiHeadSelfAttention",
+}
 every_graph = pytest.mark.parametrize("name", NAMES)
 
 
@@ -75,7 +98,10 @@ def test_only_what_is_not_learnt_or_not_differentiated_has_no_cotangent(name):
     graph = DESCRIBED[name]
     without = [n for n in graph.nodes.values() if n.cotangent is None]
     if len(without) < len(graph.nodes):
-        assert all(node.value.dtype.kind in "bi" for node in without)
+        assert all(
+            node.value.dtype.kind in "bi" or (name, node.key) in FIXED
+            for node in without
+        )
 
 
 @every_graph
@@ -145,6 +171,52 @@ def test_nothing_overlaps_and_nothing_stands_outside(name, layout):
 def test_every_graph_stands_on_a_page(name):
     pages = (ROOT / "book").glob("*.md")
     assert any(f"{{graph}} {name}\n" in page.read_text("utf-8") for page in pages)
+
+
+def gradients_in(returned):
+    """The arrays that a backward pass has returned, those of parameters too."""
+    parts = returned if isinstance(returned, tuple) else (returned,)
+    return [
+        gradient
+        for part in parts
+        for gradient in (part.values() if isinstance(part, dict) else arrays_in(part))
+    ]
+
+
+def drawn_passes(name):
+    """The backward passes that a description calls itself and whose gradients are drawn."""
+    returned = []
+
+    def watch(frame, event, value):
+        caller = frame.f_back and frame.f_back.f_code.co_filename
+        if event == "return" and caller == str(graphs.GRAPHS / f"{name}.py"):
+            returned.append((frame.f_code, value))
+
+    sys.setprofile(watch)
+    try:
+        graph = graphs.described(name)
+    finally:
+        sys.setprofile(None)
+    drawn = [
+        np.ravel(values)
+        for node in graph.nodes.values()
+        for what, *_, values, _ in node.strips()
+        if what
+    ]
+    return {
+        passed
+        for passed, backward in PASSES.items()
+        for code, value in returned
+        if code is backward.__code__
+        and any(
+            np.array_equal(g.ravel(), d) for g in gradients_in(value) for d in drawn
+        )
+    }
+
+
+def test_every_backward_pass_is_drawn():
+    drawn = set().union(*map(drawn_passes, NAMES))
+    assert PASSES.keys() - drawn == DRAWN_AS_AN_OP | DRAWN_IN_PARTS
 
 
 @pytest.mark.parametrize(
