@@ -219,6 +219,13 @@ def test_keep():
     assert full == seen and len(squares) == 75
 
 
+def test_heads_add_up():
+    ((_, y),) = points("heads_add_up", "arrow", "ink")
+    (start, corner), (again, end) = points("heads_add_up", "arrow", "sky")
+    np.testing.assert_allclose([start, corner, again], [[0, 0], [0, 4], corner])
+    np.testing.assert_allclose([end, y], [[2, 5], [2, 5]])
+
+
 def test_clocks():
     tips = points("clocks", "arrow")
     for (middle, tip), pair in zip(tips, (0, 4, 8), strict=True):

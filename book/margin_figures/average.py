@@ -13,15 +13,10 @@ sketch = Sketch(x=(-3.1, 2.1), y=(1.6, 5.4))
 sketch.area(*VALUE.T, "face")
 for value in VALUE:
     sketch.thin(*zip(output[1], value, strict=True), "value")
-for value, token, weight, (offset, anchor) in zip(
-    VALUE,
-    TOKENS,
-    weights,
-    [((-8, 2), "end"), ((0, -8), "middle"), ((8, 4), "start")],
-    strict=True,
-):
+sides = [((-8, 2), "end"), ((0, -8), "middle"), ((8, 4), "start")]
+for value, token, side in zip(VALUE, TOKENS, sides, strict=True):
     sketch.dots(*value, "value")
-    sketch.text(*value, token, "value", offset, anchor)
+    sketch.text(*value, token, "value", *side)
 sketch.dots(*output[1])
 sketch.text(*output[1], "*o*", offset=(9, 5), anchor="start")
 sketch.alt = (

@@ -1,4 +1,4 @@
-"""What is left of a number, if it is guessed from the average of T numbers: hardly less than all."""
+"""What is left of a number that is guessed from the average of T numbers: hardly less."""
 
 import numpy as np
 from graphs import number

@@ -15,12 +15,10 @@ _, _, dbias = linear_backward(dy, cache)
 ends = np.vstack([np.zeros(2), dy.cumsum(axis=0)])
 sketch = Sketch(x=(-0.25, 2.45), y=(-0.3, 1.1))
 sketch.arrow(ends[0], dbias, "ink")
-for start, end, token, offset in zip(
-    ends, ends[1:], TOKENS, [(-2, 15), (-7, 4), (8, -2)], strict=False
-):
-    anchor = {-2: "middle", -7: "end", 8: "start"}[offset[0]]
+sides = [((-2, 15), "middle"), ((-7, 4), "end"), ((8, -2), "start")]
+for start, end, token, side in zip(ends[:-1], ends[1:], TOKENS, sides, strict=True):
     sketch.arrow(start, end, "cotangent")
-    sketch.text(*(start + end) / 2, token, "cotangent", offset, anchor)
+    sketch.text(*(start + end) / 2, token, "cotangent", *side)
 sketch.text(1.5, 0, "*b̄*", "ink", offset=(0, 15))
 sketch.alt = (
     f"Three arrows end to end, the cotangents {row(dy)} of {', '.join(TOKENS)}. They lead from "
