@@ -241,6 +241,31 @@ CUT_OFF = """() => {
 
 
 @every_width
+def test_nothing_overlaps_a_note_in_the_margin(view, width):
+    view.resize(width)
+    assert view.tab.evaluate(OVERLAPPED) == []
+
+
+OVERLAPPED = """() => {
+    const article = document.querySelector("article");
+    const found = [];
+    for (const note of article.querySelectorAll(".margin")) {
+        const {left, top, right, bottom} = note.getBoundingClientRect();
+        for (const other of article.querySelectorAll(
+            ":is(p, li, h2, h3, pre, table, svg, .margin, .proof, mjx-container)"
+        )) {
+            const box = other.getBoundingClientRect();
+            if (!note.contains(other) && !other.contains(note) && other.checkVisibility()
+                    && box.left < right - 1 && left < box.right - 1
+                    && box.top < bottom - 1 && top < box.bottom - 1)
+                found.push([note.textContent, other.outerHTML.slice(0, 160)]);
+        }
+    }
+    return found;
+}"""
+
+
+@every_width
 def test_a_formula_that_fits_does_not_scroll(view, width):
     view.resize(width)
     slack = 4  # a bar may stand out over its letter
