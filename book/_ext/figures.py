@@ -160,7 +160,9 @@ class FiguresOnThePage(SphinxPostTransform):
             svg = on_the_page(
                 path.read_text(encoding="utf-8"), image.get("alt", ""), f"f{number}"
             )
-            image.replace_self(nodes.raw("", svg, format="html"))
+            figure = nodes.container(classes=["notebook-figure"])
+            figure += nodes.raw("", svg, format="html")
+            image.replace_self(figure)
 
 
 def setup(app):
