@@ -1,5 +1,6 @@
 """How figures come onto the pages: their colours, their texts, and what moves."""
 
+import ast
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -76,7 +77,20 @@ def test_a_figure_is_well_formed_and_has_its_text(drawing):
     assert root.attrib["role"] == "img"
     assert root.attrib["aria-label"] == 'Less < more & "so".'
     assert "viewBox" in root.attrib and "width" not in root.attrib
-    assert re.fullmatch(r"max-width: [\d.]+pt", root.attrib["style"])
+    assert re.fullmatch(r"max-width: [\d.]+pt; min-width: \d+px", root.attrib["style"])
+
+
+def test_the_smallest_type_of_a_figure_stays_readable():
+    text = '<g transform="translate(3 9) scale({0} -{0})"></g>'
+    for scale in (0.1, 0.08):
+        texts = text.format(scale) + text.format(0.12)
+        svg = figures.on_the_page(
+            f'<svg width="400pt" height="300pt" viewBox="0 0 400 300">{texts}</svg>',
+            "",
+            "a",
+        )
+        narrowest = float(re.search(r"min-width: (\d+)px", svg)[1])
+        assert 100 * scale * narrowest / 400 == pytest.approx(8.8, abs=0.02)
 
 
 def test_a_stored_figure_is_compact_and_looks_the_same(drawing):
@@ -148,6 +162,46 @@ def test_the_figures_of_a_notebook_are_vectors_with_texts(path):
                 {"metadata": drawn.metadata}, notebook
             )  # every field is glued
             assert len(text) > 40, drawn.source
+
+
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
+
+
+def numbers(text):
+    return {float(number.replace(",", "")) for number in NUMBER.findall(text)}
+
+
+def typed_numbers(drawn):
+    """The numbers of a cell's alternative text that come neither from a run nor from its figure.
+
+    A number may be typed if it stands in the code of the cell, as a setting, or in the figure, as a
+    tick or a label. Every other one is a field that a cell fills.
+    """
+    typed = re.sub(r"\{.*?\}", "", drawn["metadata"]["mystnb"]["image"]["alt"])
+    code = ast.unparse(ast.parse("".join(drawn["source"])))  # without comments
+    figure = "".join(
+        "".join(output["data"].get("image/svg+xml", ()))
+        for output in drawn["outputs"]
+        if "data" in output
+    )
+    labels = re.findall(r"<!-- (.*?) -->", figure)
+    return numbers(typed) - numbers(code) - numbers(" ".join(labels))
+
+
+def test_a_number_of_an_alternative_text_is_a_field_a_setting_or_a_label():
+    svg = {"data": {"image/svg+xml": ["<svg><!-- 0.5 -->", "</svg>"]}}
+    source = "rate = 1_000  # not 7\nglue('curve', fig)"
+    right = cell(source, [svg], alt="It ends at {end:.2f}, with 1,000 steps above 0.5.")
+    assert typed_numbers(right) == set()
+    wrong = cell(source, [svg], alt="It ends at 0.12, after 7 steps, above 5e-1 {who}.")
+    assert typed_numbers(wrong) == {0.12, 7}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_measured_number_is_typed_into_an_alternative_text(path):
+    for drawn in json.loads(read(path))["cells"]:
+        if "mystnb" in drawn["metadata"]:
+            assert typed_numbers(drawn) == set(), "glue it, and name its key in braces"
 
 
 # What the reader moves

@@ -26,8 +26,10 @@ COLOURS = {
     "#000000": "var(--ink)",
     "#ffffff": "var(--paper)",
 }
+READABLE = 8.8  # pixels: where its smallest type would be smaller, a figure scrolls
 LONG = re.compile(r"-?\d+\.\d{3,}")
 PAINT = re.compile(r"\b(fill|stroke|color): (#[0-9a-f]{6})\b")
+TYPE = re.compile(r"\bscale\(([\d.]+) -\1\)")  # of a label, per 100 points
 
 
 def alternative_text(cell, notebook):
@@ -70,6 +72,8 @@ def compact(drawing):
 def on_the_page(drawing, alt, prefix):
     """A figure of Matplotlib as SVG that stands in the page and takes on its colours.
 
+    It is never so narrow that its smallest type could not be read.
+
     Parameters
     ----------
     drawing : str
@@ -85,9 +89,11 @@ def on_the_page(drawing, alt, prefix):
     drawing = PAINT.sub(
         lambda paint: f"{paint[1]}: {COLOURS.get(paint[2], paint[2])}", drawing
     )
-    width = re.search(r'width="([\d.]+)pt"', drawing)[1]
+    width = float(re.search(r'width="([\d.]+)pt"', drawing)[1])
+    smallest = 100 * min(float(scale) for scale in TYPE.findall(drawing))
     label = f'role="img" aria-label="{attribute(alt)}"'
-    head = f'<svg class="plot" {label} style="max-width: {width}pt" '
+    size = f"max-width: {width:g}pt; min-width: {width * READABLE / smallest:.0f}px"
+    head = f'<svg class="plot" {label} style="{size}" '
     return re.sub(
         r'<svg (.*?) width="[\d.]+pt" height="[\d.]+pt"|<svg width="[\d.]+pt" height="[\d.]+pt"',
         lambda found: head + (found[1] or ""),
@@ -154,7 +160,9 @@ class FiguresOnThePage(SphinxPostTransform):
             svg = on_the_page(
                 path.read_text(encoding="utf-8"), image.get("alt", ""), f"f{number}"
             )
-            image.replace_self(nodes.raw("", svg, format="html"))
+            figure = nodes.container(classes=["notebook-figure"])
+            figure += nodes.raw("", svg, format="html")
+            image.replace_self(figure)
 
 
 def setup(app):

@@ -113,7 +113,7 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
   function scrollers() {
     const boxes = document.querySelectorAll(
-      "article :is(div.math > mjx-container, span.math, pre, .pst-scrollable-table-container, .cell_output .output)",
+      "article :is(div.math > mjx-container, span.math, pre, .pst-scrollable-table-container, .cell_output .output, .notebook-figure)",
     );
     for (const box of boxes) {
       const content = box.querySelector(":scope:is(mjx-container, .math) mjx-math")?.offsetWidth ?? box.scrollWidth;
