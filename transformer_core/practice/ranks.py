@@ -198,7 +198,7 @@ def local_steps_alone():
 
 def rows_of(rank, size):
     """Return every ``size``-th sequence of the batch, from ``rank`` on."""
-    return [array[rank::size] for array in BATCH]
+    return tuple(array[rank::size] for array in BATCH)
 
 
 SCHEMES = {
