@@ -14,7 +14,7 @@ if not (HTML / "index.html").exists():
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))
 PHONE, LARGER_PHONE, LAPTOP = 360, 390, 1280
 WEIGHT = 1_500_000  # bytes of scripts, style sheets, fonts and images that a page loads
-# Of this scope, what is tested at one width follows one after another: the page is set once for it.
+# In this scope the tests of one width follow each other, and the page is laid out once for them.
 every_width = pytest.mark.parametrize("width", [LAPTOP, PHONE], scope="class")
 every_phone = pytest.mark.parametrize("width", [PHONE, LARGER_PHONE])
 
@@ -135,7 +135,7 @@ def test_axe_finds_no_serious_violation(view, theme):
     assert found == []
 
 
-# axe keeps the fields of its colours in weak maps, which takes a third of its time. These keep them
+# axe keeps the fields of its colours in weak maps, up to a third of its time. These keep them
 # in the colours themselves.
 QUICK_MAP = """class {
     field = Symbol();
