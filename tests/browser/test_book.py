@@ -297,6 +297,27 @@ def test_a_formula_that_fits_does_not_scroll(view, width):
     assert scrolling == []
 
 
+@pytest.mark.parametrize("width", [PHONE], scope="class")
+def test_the_type_of_a_figure_can_be_read_or_the_figure_scrolls(view, width):
+    view.resize(width)
+    assert view.tab.evaluate(UNREADABLE) == []
+
+
+UNREADABLE = r"""() => [...document.querySelectorAll("article svg.plot")]
+    .filter((plot) => {
+        if (!plot.checkVisibility()) return false;
+        const sizes = [...plot.querySelectorAll("g[transform*='scale(']")]
+            .filter((text) => /scale\(([\d.]+) -\1\)/.test(text.getAttribute("transform")))
+            .map((text) => text.getScreenCTM())
+            .map(({a, b}) => 100 * Math.hypot(a, b));
+        const box = plot.closest(".notebook-figure");
+        const cued = box.scrollWidth <= box.clientWidth + 1
+            || box.classList.contains("scrolls") && box.tabIndex === 0
+                && getComputedStyle(box).maskImage !== "none";
+        return Math.min(...sizes) < 8.7 || !cued;
+    }).map((plot) => plot.getAttribute("aria-label"))"""
+
+
 def test_headings_descend_from_one_title(view):
     levels = view.tab.locator("article").evaluate(
         "article => [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')]"

@@ -138,4 +138,5 @@ def test_the_still_form_needs_no_script(browser, page):
         assert not graph.locator("svg.narrow").is_visible()
         assert graph.locator(".hidden").count() == graph.locator("button").count() == 0
         assert graph.locator(".steps li").count() > 3
+        assert graph.evaluate(CONTRAST) >= 4.5
     tab.context.close()
