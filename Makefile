@@ -5,11 +5,13 @@ WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 # What is recorded or compared holds no progress bar, and a matrix product in it is summed by one
-# thread: the same digits for any number of cores, and no two threads that wait for each other.
-RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1
+# thread: the same digits for any number of cores, and no two threads that wait for each other. Times
+# are as they were measured once: make notebooks NOTEBOOKS=notebooks/420_speed.ipynb MEASURED=anew.
+RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1 \
+  MEASURED=stored
 
 .DEFAULT_GOAL := help
-.PHONY: help book check test mutants mutants-generated properties parity bench lint browse zip pdf onefile notebooks ledger confusion studies lab lock clean
+.PHONY: help book check test mutants mutants-generated properties parity bench lint browse plain zip pdf onefile notebooks ledger lacking confusion studies lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
@@ -29,11 +31,13 @@ check: $(READY) lint  ## Check the style and run the quick tests: the loop while
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
 	  -m "not slow and not mpi" -p no:nbval --numprocesses $(WORKERS)
 
-test: $(READY) lint  ## Run every test, then every cell of every notebook
-	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m "not mpi" --numprocesses $(WORKERS)
+test: $(READY) lint  ## Run every test, then every cell of every notebook: what is stored has to come out
+	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m "not mpi" \
+	  --numprocesses $(WORKERS) --junitxml=_build/tests.xml
+	$(BIN)/python book/_ext/ledger.py _build/tests.xml
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m mpi -vv -rs
-	$(RECORDED) $(BIN)/python -m pytest notebooks --nbval-lax --nbval-current-env \
-	  --nbval-cell-timeout=900 --nbval-kernel-startup-timeout=180 \
+	$(RECORDED) $(BIN)/python -m pytest notebooks --nbval --nbval-current-env \
+	  --nbval-cell-timeout=1800 --nbval-kernel-startup-timeout=180 \
 	  --numprocesses $(WORKERS) --dist loadscope
 
 mutants: $(READY)  ## Plant one mistake after another: the tests must find each
@@ -49,7 +53,8 @@ properties: $(READY)  ## Try the theorems on many more examples, drawn anew ever
 
 parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
-	$(RECORDED) $(BIN)/python -m pytest tests/parity $(PARITY_OPTIONS)
+	$(RECORDED) $(BIN)/python -m pytest tests/parity --junitxml=_build/parity.xml $(PARITY_OPTIONS)
+	$(BIN)/python book/_ext/ledger.py _build/parity.xml
 
 bench: $(READY)  ## Measure a training step side by side with JAX and PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -66,6 +71,12 @@ browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser --numprocesses $(WORKERS) --dist loadscope
 
+plain:  ## Build the book with the newest plain Sphinx, in a .venv of its own: the way out of Jupyter Book
+	$(PYTHON) -m venv _build/plain-venv
+	_build/plain-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  --requirement book/plain/requirements.txt --editable ".[gelu,train,plots]"
+	$(RECORDED) _build/plain-venv/bin/sphinx-build -W --keep-going --quiet -c book/plain . _build/plain
+
 zip: book  ## Pack the built book into one archive, _build/transformers-by-hand.zip
 	$(BIN)/python book/_ext/archive.py
 
@@ -76,16 +87,19 @@ pdf: book  ## Print the built book to one file, _build/transformers-by-hand.pdf
 onefile: $(READY)  ## Write the encoder in one file, _build/transformer.py
 	$(BIN)/python book/_ext/onefile.py
 
-notebooks: $(READY)  ## Execute the notebooks whose stored outputs do not hold; EXECUTE=all: every one
+notebooks: $(READY)  ## Execute the notebooks whose cells were edited; EXECUTE=all: every one
 	$(BIN)/python book/_ext/outputs.py $(NOTEBOOKS)
 
 ledger: $(READY)  ## Measure the errors of the ledger, where the stored ones do not hold
 	$(BIN)/python book/_ext/ledger.py
 
+lacking: $(READY)  ## Say what an operation still lacks, and where to add it: make lacking OP=softplus
+	$(BIN)/python tests/lacking.py $(OP)
+
 confusion: $(READY)  ## Examine answers with known mistakes, where what is stored does not hold
 	$(BIN)/python book/_ext/examiner.py
 
-studies: $(READY)  ## Train what takes too long for a page, where the stored results do not hold
+studies: $(READY)  ## Train what takes too long for a page and is not stored; EXECUTE=all: everything
 	$(BIN)/python -m studies $(STUDIES) --workers $(WORKERS)
 
 lab: $(READY)  ## Open the notebooks in JupyterLab

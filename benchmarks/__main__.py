@@ -86,10 +86,7 @@ def print_table(results, release):
     print(f"\n{'':74}{columns}")
     for text, of in (
         ("peak memory / what has to be held", memory_ratio),
-        (
-            "import in seconds, after that of NumPy",
-            lambda r: r["import"]["this package"],
-        ),
+        ("import in seconds, after that of NumPy", lambda r: r["import"]["this package"]),
     ):
         print(f"{text:63}", end="")
         print_ratio(of(results), of(release) if release else None)

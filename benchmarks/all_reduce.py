@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from transformer_core.distributed import guarded, world
-from transformer_core.training.memory import keep_freed_memory
+from transformer_core.distributed.memory import keep_freed_memory
+from transformer_core.ranks import guarded, world
 
 SIZES = [8 * 4**k for k in range(12)]  # bytes: 8 to 34 million
 ROUNDS = 30
@@ -19,8 +19,7 @@ def main():
     keep_freed_memory()
     with guarded(world()) as communicator:
         points = [
-            (nbytes, measure(communicator, np.ones(nbytes // 4, np.float32)))
-            for nbytes in SIZES
+            (nbytes, measure(communicator, np.ones(nbytes // 4, np.float32))) for nbytes in SIZES
         ]
         if communicator.rank == 0:
             print(json.dumps(points))

@@ -57,17 +57,15 @@ def data_parallel(batch, threads):
 
 
 def step_in_parallel(model, optimizer, batch, threads):
-    from transformer_core.distributed import world
-    from transformer_core.training import DataParallel
+    from transformer_core.distributed import DataParallel
+    from transformer_core.ranks import world
 
-    in_parallel = DataParallel(
-        model.loss_and_gradients, masked_tokens, threads, world()
-    )
-    optimizer.map = in_parallel.map
+    in_parallel = DataParallel(model, masked_tokens, threads, world())
+    optimizer = type(optimizer)(model.parameters(), optimizer.learning_rate, map=in_parallel.map)
     batches = cycle(draw_batches(batch))
 
     def step():
-        _, grads = in_parallel(*next(batches))
+        _, grads = in_parallel.loss_and_gradients(*next(batches))
         optimizer.step(grads, MAX_NORM)
 
     return step
@@ -99,17 +97,11 @@ def matrix_products(batch, threads):
         return rng.normal(size=shape).astype(np.float32)
 
     def linear(rows, width_in, width_out):
-        x, weight, dy = (
-            draw(rows, width_in),
-            draw(width_in, width_out),
-            draw(rows, width_out),
-        )
+        x, weight, dy = (draw(rows, width_in), draw(width_in, width_out), draw(rows, width_out))
         return [(x, weight), (dy, weight.T), (x.T, dy)]
 
     def attention():
-        query, key, value, doutput = (
-            draw(batch, HEADS, LENGTH, WIDTH // HEADS) for _ in range(4)
-        )
+        query, key, value, doutput = (draw(batch, HEADS, LENGTH, WIDTH // HEADS) for _ in range(4))
         weights, dscores = (draw(batch, HEADS, LENGTH, LENGTH) for _ in range(2))
         forward = [(query, key.swapaxes(-1, -2)), (weights, value)]
         return forward + [
@@ -221,9 +213,7 @@ def jax_compiled(batch, threads):
     assert sum(p.size for p in jax.tree.leaves(parameters)) == PARAMETERS
     moments = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
     state = (parameters, *moments, jnp.zeros(()))
-    batches = cycle(
-        [tuple(a.astype(np.int32) for a in arrays) for arrays in read_out(batch)]
-    )
+    batches = cycle([tuple(a.astype(np.int32) for a in arrays) for arrays in read_out(batch)])
 
     def step():
         nonlocal state
@@ -275,9 +265,7 @@ def pytorch(batch, threads, compiled=False, **adam):
     assert sum(p.numel() for p in model.parameters()) == PARAMETERS
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, **adam)
     loss = torch.compile(model, dynamic=False) if compiled else model
-    batches = cycle(
-        [tuple(map(torch.from_numpy, arrays)) for arrays in read_out(batch)]
-    )
+    batches = cycle([tuple(map(torch.from_numpy, arrays)) for arrays in read_out(batch)])
 
     def step():
         optimizer.zero_grad()
@@ -300,9 +288,7 @@ def pytorch_compiled(batch, threads):
 
 def compiler():
     """Return the path of the C++ compiler that ``torch.compile`` calls; None: there is none."""
-    return which(
-        os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
-    )
+    return which(os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++"))
 
 
 class Contender(NamedTuple):
@@ -322,9 +308,7 @@ CONTENDERS = {
     "this package": Contender(data_parallel, "eager, two shards"),
     "this package, whole batch at once": Contender(whole_batch, "eager, one shard"),
     "JAX": Contender(jax_compiled, "compiled, one shard", "jax"),
-    "PyTorch, compiled": Contender(
-        pytorch_compiled, "compiled, one shard", "torch", compiles=True
-    ),
+    "PyTorch, compiled": Contender(pytorch_compiled, "compiled, one shard", "torch", compiles=True),
     "PyTorch, fused Adam": Contender(pytorch_fused, "eager, one shard", "torch"),
     "PyTorch, default Adam": Contender(pytorch, "eager, one shard", "torch"),
     "matrix products alone": Contender(matrix_products, "the floor, one shard"),

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from transformer_core import plots
+from book import plots
 from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import cross_entropy, cross_entropy_backward

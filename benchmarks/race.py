@@ -25,12 +25,7 @@ class Runner:
         variables = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")
         settings = {f"{variable}_NUM_THREADS": str(threads) for variable in variables}
         self.process = subprocess.Popen(
-            [
-                *on_ranks(ranks, "benchmarks.worker"),
-                name,
-                str(batch),
-                str(threads),
-            ],
+            [*on_ranks(ranks, "benchmarks.worker"), name, str(batch), str(threads)],
             cwd=ROOT,
             env=environment | settings,
             stdin=subprocess.PIPE,

@@ -16,8 +16,6 @@ def draw_batches(batch):
     """
     rng = np.random.default_rng(0)
     shape = (BATCHES, batch, LENGTH)
-    ids, targets = (
-        (VOCABULARY ** rng.random(shape)).astype(np.int64) - 1 for _ in range(2)
-    )
+    ids, targets = ((VOCABULARY ** rng.random(shape)).astype(np.int64) - 1 for _ in range(2))
     masked = rng.random(shape) < MASKED
     return list(zip(ids, targets, masked, strict=True))

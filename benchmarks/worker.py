@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.contenders import CONTENDERS
-from transformer_core.distributed import guarded, world
+from transformer_core.ranks import guarded, world
 
 WARM, TIMED = 1, 5  # steps a line
 

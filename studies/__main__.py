@@ -1,4 +1,4 @@
-"""Run the studies whose stored results do not hold: ``python -m studies [NAME ...]``."""
+"""Run what is not stored, or with EXECUTE=all everything: ``python -m studies [NAME ...]``."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from studies import ROOT, stored, timed
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
-from stamps import RECORDED, changes, executed_now, stamp
+from stored import RECORDED, computed_with, everything_anew
 
 NAMES = sorted(path.stem for path in (ROOT / "studies").glob("[!_]*.py"))
 
@@ -30,15 +30,13 @@ def main():
 
 def study(name, workers):
     """Run what is missing of one study; what a run has found is stored at once."""
-    now = stamp(ROOT, ROOT / "studies" / f"{name}.py")
     kept = stored(name)
-    why = changes(kept["executed"], now)
-    if why:
-        kept = {"executed": executed_now(now), "minutes": 0.0, "runs": []}
+    if everything_anew() or not kept["runs"]:
+        kept = {"executed": computed_with("numpy"), "minutes": 0.0, "runs": []}
     wanted = list(import_module(f"studies.{name}").runs())
     found = {key(run["settings"]): run for run in kept["runs"]}
     missing = [settings for settings in wanted if key(settings) not in found]
-    print(f"{name}: {len(wanted) - len(missing)} of {len(wanted)} runs hold {why}")
+    print(f"{name}: {len(wanted) - len(missing)} of {len(wanted)} runs are stored")
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {pool.submit(timed, name, settings): settings for settings in missing}
         for done in as_completed(waiting):
@@ -53,9 +51,7 @@ def study(name, workers):
             path.parent.mkdir(exist_ok=True)
             text = json.dumps(kept, indent=1)
             path.write_text(text + "\n", encoding="utf-8")
-            print(
-                f"{name}: {len(kept['runs'])} of {len(wanted)}, {settings}", flush=True
-            )
+            print(f"{name}: {len(kept['runs'])} of {len(wanted)}, {settings}", flush=True)
 
 
 def key(settings):

@@ -57,9 +57,7 @@ def run(length, seed, steps=STEPS):
     )
     unigram = -np.log(smoothed[asked])
     return {
-        "unigram": {
-            kind: float(unigram[inside].mean()) for kind, inside in kinds.items()
-        }
+        "unigram": {kind: float(unigram[inside].mean()) for kind, inside in kinds.items()}
         | {"loss": float(unigram.mean())},
         "looks": looks,
     }

@@ -8,13 +8,14 @@ from unittest import mock
 import numpy as np
 from babel.dates import format_date, tokenize_pattern
 
+from transformer_core.distributed import DataParallel
 from transformer_core.layers import LayerSpec
 from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.ops import padding_keep
 from transformer_core.optim import Adam, warmup_stable_decay
 from transformer_core.tasks.dates import Dates, split_days
 from transformer_core.tasks.dates.reader import DateReader
-from transformer_core.training import DataParallel, train
+from transformer_core.training import train
 
 SEEDS = range(5)
 STEPS, SHORT = 2500, 250  # of a whole training, and of one that a mistake is shown in
@@ -73,7 +74,7 @@ def build(rng, placement="pre", dtype=np.float32):
 def train_reader(model, steps, decay, seed=0, after_step=None):
     """Train with Adam, and return the history."""
     return train(
-        DataParallel(model.loss_and_gradients, counted_tokens, threads=2),
+        DataParallel(model, counted_tokens, threads=2),
         Adam(model.parameters()),
         dates().batches(64, seed=seed),
         steps,
@@ -91,9 +92,7 @@ def reader_of(model):
 
 
 def share_right(answers, examples):
-    return float(
-        np.mean([a == b for a, b in zip(answers, examples.answers, strict=True)])
-    )
+    return float(np.mean([a == b for a, b in zip(answers, examples.answers, strict=True)]))
 
 
 def validation():
@@ -150,10 +149,7 @@ def whole(seed, steps=STEPS):
     reader = reader_of(model)
     return {
         "right": share_right(reader.read(unseen().texts), unseen()),
-        "looked": {
-            "start": at_start,
-            "trained": np.diag(alignment(model, some)).tolist(),
-        },
+        "looked": {"start": at_start, "trained": np.diag(alignment(model, some)).tolist()},
         "hidden": hidden(model, some).tolist(),
         "typing errors": typing_errors(reader.read),
         "new formats": new_formats(reader),
@@ -189,13 +185,10 @@ def alignment(model, examples):
     _, cache = model.forward(source, target[:, :-1], keep)
     layers = cache.decoded.decoder.layers
     weights = np.mean(
-        [layer.cross_attention.branch.attention.weights for layer in layers],
-        axis=(0, 2),
+        [layer.cross_attention.branch.attention.weights for layer in layers], axis=(0, 2)
     )
     shares = np.zeros((len(WRITTEN), len(READ)))
-    for of_text, form, answer in zip(
-        weights, examples.formats, examples.answers, strict=True
-    ):
+    for of_text, form, answer in zip(weights, examples.formats, examples.answers, strict=True):
         found = fields(form, date.fromisoformat(answer))
         for row, positions in enumerate(WRITTEN.values()):
             for column, field in enumerate(READ):
@@ -214,16 +207,12 @@ def hidden(model, examples):
     shares = []
     for field in (None, *WRITTEN):
         seen = np.broadcast_to(keep, (len(source), 1, 1, source.shape[1])).copy()
-        for b, (form, answer) in enumerate(
-            zip(examples.formats, examples.answers, strict=True)
-        ):
+        for b, (form, answer) in enumerate(zip(examples.formats, examples.answers, strict=True)):
             found = fields(form, date.fromisoformat(answer))
             seen[b, 0, 0, : len(found)] &= found != field
         logits, _ = model.decode(target[:, :-1], memory, seen)
         right = logits.argmax(axis=-1) == target[:, 1:]
-        shares.append(
-            [float(right[:, positions].mean()) for positions in WRITTEN.values()]
-        )
+        shares.append([float(right[:, positions].mean()) for positions in WRITTEN.values()])
     return np.array(shares)
 
 
@@ -274,9 +263,7 @@ def mistyped():
 def typing_errors(read):
     """For each kind of error the share of texts that are read right nevertheless."""
     texts, kinds = zip(*mistyped(), strict=True)
-    right = np.array(
-        [a == b for a, b in zip(read(list(texts)), unseen().answers, strict=True)]
-    )
+    right = np.array([a == b for a, b in zip(read(list(texts)), unseen().answers, strict=True)])
     return {kind: float(right[np.array(kinds) == kind].mean()) for kind in ERRORS}
 
 
@@ -290,9 +277,7 @@ def new_formats(reader):
             some = [days[n] for n in rng.integers(len(days), size=300)]
             answers = reader.read([form.write(day) for day in some])
             found[form.language] = float(
-                np.mean(
-                    [a == d.isoformat() for a, d in zip(answers, some, strict=True)]
-                )
+                np.mean([a == d.isoformat() for a, d in zip(answers, some, strict=True)])
             )
     return found
 
@@ -325,7 +310,4 @@ def dutch(reader):
     texts, answers, _ = in_language(reader, "nl")
     hyphen = np.array([text[-5] == "-" for text in texts])
     right = np.array([a == b for a, b in zip(reader.read(texts), answers, strict=True)])
-    return {
-        "hyphens": float(right[hyphen].mean()),
-        "others": float(right[~hyphen].mean()),
-    }
+    return {"hyphens": float(right[hyphen].mean()), "others": float(right[~hyphen].mean())}

@@ -7,11 +7,7 @@ import numpy as np
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import Adam, warmup_stable_decay
-from transformer_core.tasks.reconstruction import (
-    Reconstruction,
-    Reconstructor,
-    predict_zero,
-)
+from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor, predict_zero
 from transformer_core.training import train
 
 SEEDS = range(5)
@@ -29,21 +25,10 @@ def runs():
                 yield {"rate": rate, "size": size, "seed": seed}
         for size in (4, 32):
             for rate in RATES:
-                yield {
-                    "rate": rate,
-                    "size": size,
-                    "seed": seed,
-                    "steps": LONGER,
-                    "decay": True,
-                }
+                yield {"rate": rate, "size": size, "seed": seed, "steps": LONGER, "decay": True}
         for learning_rate in (1e-3, 1e-2):
             for rate in RATES:
-                yield {
-                    "rate": rate,
-                    "size": 32,
-                    "seed": seed,
-                    "learning_rate": learning_rate,
-                }
+                yield {"rate": rate, "size": 32, "seed": seed, "learning_rate": learning_rate}
 
 
 def run(**settings):
@@ -52,13 +37,7 @@ def run(**settings):
 
 
 def train_encoder(
-    rate,
-    size,
-    seed,
-    steps=STEPS,
-    learning_rate=LEARNING_RATE,
-    decay=False,
-    masks=None,
+    rate, size, seed, steps=STEPS, learning_rate=LEARNING_RATE, decay=False, masks=None
 ):
     """Return the model, what was measured, the history and the unseen sequences."""
     rng = np.random.default_rng(seed)
@@ -76,9 +55,7 @@ def train_encoder(
             curve.append(round(error(*unseen), 6))
 
     history = train(
-        lambda inputs, targets, masks, rng: model.loss_and_gradients(
-            inputs, targets, rng=masks
-        ),
+        lambda inputs, targets, masks, rng: model.loss_and_gradients(inputs, targets, rng=masks),
         Adam(model.parameters()),
         ((*batch, rng) for rng in masks),
         steps,

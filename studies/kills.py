@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from studies import ROOT
-from transformer_core.distributed import guarded, world
+from transformer_core.ranks import guarded, world
 from transformer_core.tasks.bert.recipe import RECIPE as BERT
 from transformer_core.tasks.dates.recipe import RECIPE as DATES
 from transformer_core.tasks.reconstruction.recipe import RECIPE as ENCODER

@@ -5,10 +5,11 @@ All of them train a small encoder on fresh sequences, and all trainings use as m
 
 import numpy as np
 
-from transformer_core.distributed import Group, LocalSteps, on_threads
+from transformer_core.distributed import LocalSteps
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import AdamW, warmup_stable_decay
+from transformer_core.ranks import Group, on_threads
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
 
 SEEDS = range(5)
@@ -16,11 +17,7 @@ WORKERS = 8
 SEQUENCES = 1  # of a worker in a step
 STEPS = 500  # of each worker, where all of them take as many
 EVERY = 5, 25, 125
-OUTER = {
-    "mean": (1.0, 0.0),
-    "half": (0.7, 0.5),
-    "published": (0.7, 0.9),
-}  # rate, momentum
+OUTER = {"mean": (1.0, 0.0), "half": (0.7, 0.5), "published": (0.7, 0.9)}  # rate, momentum
 RATES = {  # of the inner steps, around the best
     "synchronous": (1e-2, 3e-2, 1e-1, 3e-1),
     "alone": (1e-2, 3e-2, 1e-1),
@@ -60,9 +57,7 @@ def runs():
 
 def run(kind, **settings):
     """One training: of ``synchronous`` workers, of one ``alone``, or with ``local`` steps."""
-    return {"synchronous": synchronous, "alone": alone, "local": local}[kind](
-        **settings
-    )
+    return {"synchronous": synchronous, "alone": alone, "local": local}[kind](**settings)
 
 
 class Worker:
@@ -85,9 +80,7 @@ class Worker:
         self.optimizer.learning_rate = warmup_stable_decay(
             1 + int(share * STEPS), STEPS, self.rate, STEPS // 20, STEPS - STEPS // 20
         )
-        _, grads = self.model.loss_and_gradients(
-            *self.task.sample(self.sequences, self.rng)
-        )
+        _, grads = self.model.loss_and_gradients(*self.task.sample(self.sequences, self.rng))
         self.optimizer.step(grads, max_norm=1.0)
 
     def error(self):
@@ -122,9 +115,7 @@ def local(every, outer, rate, seed, who="all", weights="steps"):
         "unseen": looks[-1][1],
         "meetings": len(rounds),
         "bytes": {
-            operation: sum(
-                sent[operation].bytes for _, sent in ranks if operation in sent
-            )
+            operation: sum(sent[operation].bytes for _, sent in ranks if operation in sent)
             for operation in sorted({name for _, sent in ranks for name in sent})
         },
     }

@@ -8,10 +8,10 @@ from transformer_core.layers import LayerSpec
 from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.ops import padding_keep, sinusoidal_positions
 from transformer_core.optim import Adam
-from transformer_core.practice.catalogue import MUTANTS
-from transformer_core.practice.planting import planted
 from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import train
+from transformer_practice.engine.planting import planted
+from transformer_practice.mistakes import MUTANTS
 
 SEEDS = range(5)
 STEPS = 300
@@ -98,9 +98,7 @@ def token(name=None, seed=0, shift=1, parameters=None):
 
     batches = (sample() for _ in range(STEPS))
     with planted_or_not(name):
-        history = train(
-            loss_and_gradients, Adam(model.parameters(), 3e-3), batches, STEPS
-        )
+        history = train(loss_and_gradients, Adam(model.parameters(), 3e-3), batches, STEPS)
     if parameters is not None:
         parameters.update(model.parameters())
     return np.array([record["loss"] for record in history])
@@ -128,9 +126,7 @@ def reversal(name=None, seed=0):
     )
     batches = (rows_and_their_reversals(rng, 32) for _ in range(STEPS))
     with planted_or_not(name):
-        history = train(
-            model.loss_and_gradients, Adam(model.parameters(), 5e-3), batches, STEPS
-        )
+        history = train(model.loss_and_gradients, Adam(model.parameters(), 5e-3), batches, STEPS)
         source, lengths, target, target_lengths = rows_and_their_reversals(rng, 200)
         keep = padding_keep(lengths, LONGEST)
         written = np.full((200, 1), START)

@@ -8,11 +8,7 @@ import numpy as np
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import SGD, Adam, AdamW, Muon, warmup_stable_decay
-from transformer_core.tasks.reconstruction import (
-    Reconstruction,
-    Reconstructor,
-    predict_mean,
-)
+from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor, predict_mean
 from transformer_core.training import train
 
 SEEDS = range(5)
@@ -74,9 +70,7 @@ SCHEDULES = {
     "cosine": lambda step, steps: (
         step / 20 if step < 20 else (1 + cos(pi * (step - 20) / (steps + 1 - 20))) / 2
     ),
-    "plateau, decay": lambda step, steps: warmup_stable_decay(
-        step, steps, 1, 20, steps // 5
-    ),
+    "plateau, decay": lambda step, steps: warmup_stable_decay(step, steps, 1, 20, steps // 5),
 }
 
 
@@ -152,9 +146,7 @@ def race(optimizer, rate, seed, steps=STEPS):
     finished = np.isfinite(losses[-1])
     return {
         "mean": round(float(predict_mean(batch[1])), 5),
-        "losses": [
-            round(loss, 5) if np.isfinite(loss) else None for loss in losses[4::5]
-        ],
+        "losses": [round(loss, 5) if np.isfinite(loss) else None for loss in losses[4::5]],
         "unseen": round(error(model, unseen), 5) if finished else None,
     }
 
@@ -165,11 +157,7 @@ def scheduled(schedule, peak, steps, sequences, seed):
     batches = (task.sample(sequences, rng) for _ in repeat(None))
     share = SCHEDULES[schedule]
     losses = follow(
-        model,
-        Adam(model.parameters()),
-        batches,
-        steps,
-        lambda step: peak * share(step, steps),
+        model, Adam(model.parameters()), batches, steps, lambda step: peak * share(step, steps)
     )
     return {
         "losses": [round(loss, 5) for loss in losses[4::5]],

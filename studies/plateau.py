@@ -29,12 +29,7 @@ CHANGES = {
     "norm": {"embedding_norm": True},
     "sinusoids": {"sinusoids": True},
     "bias": {"log_frequencies": True},
-    "four": {
-        "tied": True,
-        "embedding_norm": True,
-        "sinusoids": True,
-        "log_frequencies": True,
-    },
+    "four": {"tied": True, "embedding_norm": True, "sinusoids": True, "log_frequencies": True},
     "mask": {"neighbour_mask": True},
 }
 
@@ -91,8 +86,7 @@ def leave(seed, change="plain", length=64, optimizer="adamw", steps=1600):
     training, held_out, shares = text(length)
     change = dict(CHANGES[change])
     sinusoids, log_frequencies, neighbour_mask = (
-        change.pop(name, False)
-        for name in ("sinusoids", "log_frequencies", "neighbour_mask")
+        change.pop(name, False) for name in ("sinusoids", "log_frequencies", "neighbour_mask")
     )
     rng = np.random.default_rng(seed)
     bert = Bert(PLAIN, StackSpec(VOCABULARY, length, 3), rng, **change)
@@ -126,9 +120,7 @@ def leave(seed, change="plain", length=64, optimizer="adamw", steps=1600):
     )
 
 
-def follow(
-    bert, optimizer, batches, schedule, held_out, steps, every, keep=None, below=0.0
-):
+def follow(bert, optimizer, batches, schedule, held_out, steps, every, keep=None, below=0.0):
     """Train, with a look at the held-out text on the way; end when its loss is below a bound."""
     looks = {"step": [], "loss": [], "accuracy": [], "neighbour": []}
     inputs, targets, masked = held_out
@@ -142,12 +134,7 @@ def follow(
             loss, accuracy = measure(Kept(bert, keep), inputs, targets, masked)
             for name, value in zip(
                 looks,
-                (
-                    step,
-                    round(loss, 4),
-                    round(accuracy, 4),
-                    neighbour_weight(bert, inputs, keep),
-                ),
+                (step, round(loss, 4), round(accuracy, 4), neighbour_weight(bert, inputs, keep)),
                 strict=True,
             ):
                 looks[name].append(value)
@@ -189,11 +176,7 @@ def neighbour_weight(bert, inputs, keep):
     _, cache = bert.encoder.forward(bert.embed(inputs[:16])[0], keep)
     return round(
         max(
-            float(
-                layer.attention.branch.attention.weights.diagonal(k, -2, -1)
-                .mean((0, 2))
-                .max()
-            )
+            float(layer.attention.branch.attention.weights.diagonal(k, -2, -1).mean((0, 2)).max())
             for layer in cache.layers
             for k in (-1, 1)
         ),
@@ -207,8 +190,7 @@ def text(length):
     training_texts, held_out_texts = split(documentation())
     tokenizer = train_wordpiece(training_texts, VOCABULARY)
     training, blocks = (
-        pack(token_ids(tokenizer, texts), length)
-        for texts in (training_texts, held_out_texts)
+        pack(token_ids(tokenizer, texts), length) for texts in (training_texts, held_out_texts)
     )
     inputs, masked = mask(blocks, VOCABULARY, np.random.default_rng(4))
     shares = frequencies(training, VOCABULARY)

@@ -7,11 +7,7 @@ import numpy as np
 from transformer_core.layers import LayerSpec, Residual
 from transformer_core.ops import mean_squared_error, mean_squared_error_backward
 from transformer_core.optim import Adam, warmup_stable_decay
-from transformer_core.tasks.reconstruction import (
-    Reconstruction,
-    Reconstructor,
-    predict_mean,
-)
+from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor, predict_mean
 from transformer_core.training import train
 
 SEEDS = range(5)
@@ -106,9 +102,7 @@ def look(model, x, target):
         "alike": correlation(stream),
         "norms": [float(f"{norm / norms[-1]:.4g}") for norm in norms],
         "direct": direct[0] / direct[-1],
-        "divisor": max(
-            float(1 / part.norm.inv_std.mean()) for part in block_caches(cache)
-        ),
+        "divisor": max(float(1 / part.norm.inv_std.mean()) for part in block_caches(cache)),
         "size": mean_square(stream) ** 0.5,
     }
 
@@ -130,11 +124,7 @@ def correlation(a):
 
 
 def blocks(encoder):
-    return [
-        block
-        for layer in encoder.layers
-        for block in (layer.attention, layer.feed_forward)
-    ]
+    return [block for layer in encoder.layers for block in (layer.attention, layer.feed_forward)]
 
 
 def block_caches(cache):
@@ -161,9 +151,7 @@ def gradients(encoder, cache, dy, join=np.add):
     if encoder.final_norm:
         dy, _ = encoder.final_norm.backward(dy, cache.final_norm)
     found = [dy]
-    for block, part in zip(
-        reversed(blocks(encoder)), reversed(block_caches(cache)), strict=True
-    ):
+    for block, part in zip(reversed(blocks(encoder)), reversed(block_caches(cache)), strict=True):
         found.append(join(*two_ways(block, found[-1], part)))
     return found[::-1]
 

@@ -65,9 +65,7 @@ def run(recipe, seed, steps=STEPS, until=STEPS):
         optimizer,
         masked_batches(training, BATCH, VOCABULARY, seed, share=share),
         until,
-        schedule=lambda step: warmup_stable_decay(
-            step, steps, peak, warmup, steps - warmup
-        ),
+        schedule=lambda step: warmup_stable_decay(step, steps, peak, warmup, steps - warmup),
         max_norm=1.0,
         after_step=after_step,
     )
@@ -91,8 +89,7 @@ def text():
     training_texts, held_out_texts = split(documentation())
     tokenizer = train_wordpiece(training_texts, VOCABULARY)
     training, blocks = (
-        pack(token_ids(tokenizer, texts), LENGTH)
-        for texts in (training_texts, held_out_texts)
+        pack(token_ids(tokenizer, texts), LENGTH) for texts in (training_texts, held_out_texts)
     )
     inputs, masked = mask(blocks, VOCABULARY, np.random.default_rng(4))
     part = slice(None, None, 8)

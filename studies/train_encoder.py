@@ -72,9 +72,7 @@ def two_arrays(seed, std=0.02):
     }
 
 
-def encoder(
-    placement, seed, readout=True, alone=False, decay=100, epochs=EPOCHS, measure=None
-):
+def encoder(placement, seed, readout=True, alone=False, decay=100, epochs=EPOCHS, measure=None):
     """Train an encoder of two layers, and look at unseen sequences every ten epochs.
 
     Without a read-out it ends in a LayerNorm, whose floor is computed every 50 epochs.
@@ -141,10 +139,7 @@ def baselines(seed):
             layer_norm_floor(targets, one, zero),
             layer_norm_floor(unseen_targets, one, zero),
         ),
-        "best linear map": (
-            linear(inputs, targets),
-            linear(unseen_inputs, unseen_targets),
-        ),
+        "best linear map": (linear(inputs, targets), linear(unseen_inputs, unseen_targets)),
     }
 
 

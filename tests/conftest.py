@@ -9,37 +9,20 @@ os.environ["MPLBACKEND"] = "Agg"  # before Matplotlib is imported
 import numpy as np
 import pytest
 import sympy
+from helpers.witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Check
 from hypothesis import settings
-from witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Check
-
-from transformer_core.practice.catalogue import PLANTABLE
-from transformer_core.practice.planting import plant
 
 # The same examples on every run and every machine; --hypothesis-profile=random draws others.
-settings.register_profile(
-    "course", deadline=None, derandomize=True, max_examples=30, database=None
-)
+settings.register_profile("course", deadline=None, derandomize=True, max_examples=30, database=None)
 settings.register_profile(
     "random", deadline=None, max_examples=1000, database=None, print_blob=True
 )
 settings.load_profile("course")
 
 
-def pytest_addoption(parser):
-    parser.addoption(
-        "--mutant",
-        choices=PLANTABLE,
-        metavar="NAME",
-        help="test the package with one of the mistakes of the catalogue in it",
-    )
-
-
-def pytest_configure(config):
+def pytest_configure():
     # A shell lets what it starts in the background ignore Ctrl-C, and tests press it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    name = config.getoption("--mutant")
-    if name:
-        plant(PLANTABLE[name])
 
 
 @pytest.fixture
@@ -47,7 +30,14 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.fixture(params=[CENTRAL_DIFFERENCES, COMPLEX_STEP], ids=lambda w: w.name)
+@pytest.fixture(
+    params=[
+        # Twice as many forward passes, half the digits: left out of the quick loop.
+        pytest.param(CENTRAL_DIFFERENCES, marks=pytest.mark.slow),
+        COMPLEX_STEP,
+    ],
+    ids=lambda witness: witness.name,
+)
 def check(request, rng, record_property):
     """Compare gradients with both witnesses, and record the errors found."""
     return Check(request.param, rng, record_property)

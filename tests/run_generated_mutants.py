@@ -55,9 +55,7 @@ def key(diff):
     """Return the file of a diff and what the mutant makes of its line."""
     _, _, changes = diff.partition("\n+++ transformer_core/")
     file, *lines = changes.splitlines()
-    return " ".join(
-        [f"{file}:", *(line[1:].strip() for line in lines if line[0] == "+")]
-    )
+    return " ".join([f"{file}:", *(line[1:].strip() for line in lines if line[0] == "+")])
 
 
 def equivalent():

@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from ranks import on_mpi
+from helpers.ranks import on_mpi
 
 from benchmarks import __main__ as bench
 from benchmarks import memory, race, ranks
@@ -56,17 +56,13 @@ def test_every_contender_gets_the_same_batches():
 
 
 def test_the_tokens_to_be_read_out_are_the_masked_ones():
-    for (ids, targets, masked), picked in zip(
-        draw_batches(3), read_out(3), strict=True
-    ):
+    for (ids, targets, masked), picked in zip(draw_batches(3), read_out(3), strict=True):
         assert np.array_equal(picked[0], ids)
         assert np.array_equal(picked[1], targets[masked])
         assert np.array_equal(targets.ravel()[picked[2]], targets[masked])
 
 
-def test_who_lacks_something_is_left_out_and_the_table_says_so(
-    results, monkeypatch, capsys
-):
+def test_who_lacks_something_is_left_out_and_the_table_says_so(results, monkeypatch, capsys):
     nowhere = "no_such_package"
     assert Contender(None, "eager", nowhere).missing() == nowhere
     assert Contender(None, "eager", "numpy", compiles=False).missing() is None

@@ -1,36 +1,36 @@
 """What every op and every layer promises."""
 
+import re
 from contextlib import contextmanager
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from cases import LAYERS, OPS, STACKS
-from witnesses import arrays_in, assert_close, normal
+from helpers.cases import LAYERS, OPS, STACKS
+from helpers.witnesses import arrays_in, assert_close, normal
 
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import Adam
-from transformer_core.practice.planting import put
+from transformer_practice.engine.planting import put
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 EVERY_LAYER = LAYERS | STACKS
 IDS, LENGTHS = np.array([[3, 1, 3], [0, 2, 1]]), np.array([3, 2])
 
 every_op = pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
-every_layer = pytest.mark.parametrize(
-    "case", EVERY_LAYER.values(), ids=EVERY_LAYER.keys()
-)
+every_layer = pytest.mark.parametrize("case", EVERY_LAYER.values(), ids=EVERY_LAYER.keys())
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.__name__)
 
 
 def assert_dtype(dtype, y, cache, gradients):
     """Every number is of the dtype; a cache may also hold boolean masks and integer ids."""
     assert y.dtype == dtype
-    assert {
-        array.dtype for array in arrays_in(cache) if array.dtype.kind not in "biu"
-    } <= {np.dtype(dtype)}
+    assert {array.dtype for array in arrays_in(cache) if array.dtype.kind not in "biu"} <= {
+        np.dtype(dtype)
+    }
     assert {gradient.dtype for gradient in gradients} == {np.dtype(dtype)}
 
 
@@ -207,6 +207,42 @@ def test_any_one_array_may_be_complex_and_the_others_not(rng, op):
         assert_close({"y": y} | op.gradients(dy, cache), expected, 1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.0, 1e4])
+@every_op
+def test_finite_numbers_give_finite_numbers(rng, op, size, dtype):
+    """Where an exponential of the input itself would overflow: e^1e4 is out of either range."""
+    arrays = {name: (size * array).astype(dtype) for name, array in op.draw(rng, dtype).items()}
+    y, cache = op.forward(*arrays.values(), **op.settings)
+    gradients = op.gradients(normal(rng, np.shape(y), dtype), cache)
+    for name, array in ({"y": np.asarray(y)} | gradients).items():
+        assert np.isfinite(array).all(), name
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "softmax", "log_softmax"])
+def test_exact_numbers_without_such_a_function_are_named(name):
+    with pytest.raises(ValueError, match="x: expected numbers with .*, got object"):
+        getattr(ops, name)(np.array([[Fraction(1, 2), Fraction(1)]]))
+
+
+@every_op
+def test_a_cotangent_of_another_shape_than_the_output_is_named(rng, op):
+    y, cache = op.forward(*op.draw(rng, np.float64).values(), **op.settings)
+    if np.ndim(y):
+        expected = re.escape(f"expected shape {np.shape(y)}, got (99,)")
+        with pytest.raises(ValueError, match=rf"d[a-z]+: {expected}"):
+            op.gradients(np.ones(99), cache)
+
+
+@every_op
+def test_what_is_no_array_and_an_array_without_elements_are_named(rng, op):
+    arrays = op.draw(rng, np.float64)
+    for name in arrays:
+        for wrong, message in (([1.0], "a NumPy array, got list"), (np.ones(0), "at least one")):
+            with pytest.raises(ValueError, match=f"{name}: expected {message}"):
+                op.forward(*(arrays | {name: wrong}).values(), **op.settings)
+
+
 @every_op
 def test_whole_numbers_are_named(rng, op):
     arrays = op.draw(rng, np.float64)
@@ -241,9 +277,7 @@ def test_every_parameter_moves_in_one_step(rng, case):
     y, cache = layer.forward(*inputs, *case.context)
     *_, grads = layer.backward(normal(rng, y.shape), cache)
     Adam(parameters).step(grads)
-    still = [
-        name for name in parameters if np.array_equal(parameters[name], before[name])
-    ]
+    still = [name for name in parameters if np.array_equal(parameters[name], before[name])]
     assert still == []
 
 
@@ -251,9 +285,7 @@ def test_every_parameter_moves_in_one_step(rng, case):
 def test_a_cotangent_of_another_shape_is_named(rng, case):
     layer, *inputs = case.draw(rng, np.float64)
     y, cache = layer.forward(*inputs, *case.context)
-    with pytest.raises(
-        ValueError, match=r"d\w+: expected shape \(.*\), got \(2, 5, 99\)"
-    ):
+    with pytest.raises(ValueError, match=r"d\w+: expected shape \(.*\), got \(2, 5, 99\)"):
         layer.backward(normal(rng, (2, 5, 99)), cache)
 
 
@@ -262,10 +294,7 @@ def test_a_cotangent_of_another_shape_is_named(rng, case):
     "x, message",
     [
         (np.ones((2, 5, 99)), r"expected shape \(.*\), got"),
-        (
-            np.ones((0, 5, 6)),
-            r"[xh]: expected at least one element, got shape \(0, 5, 6\)",
-        ),
+        (np.ones((0, 5, 6)), r"[xh]: expected at least one element, got shape \(0, 5, 6\)"),
         ([[1.0]], "[xh]: expected a NumPy array, got list"),
     ],
 )

@@ -1,15 +1,18 @@
-"""What the docstrings promise, and what an import brings along."""
+"""What the docstrings promise."""
 
 import ast
 import importlib
+import inspect
 import re
-import subprocess
-import sys
 import warnings
 from functools import cache
+from types import SimpleNamespace
 
+import api
 import pytest
-from texts import ROOT, read
+from helpers.texts import ROOT, read
+
+from transformer_core.layers import Linear
 
 MODULES = sorted(ROOT.glob("transformer_core/**/*.py"))
 TESTS = sorted(ROOT.glob("tests/**/test_*.py"))
@@ -75,9 +78,7 @@ def test_every_public_name_has_a_docstring(path):
     undocumented = [
         name
         for name, node in definitions(path).items()
-        if name in public
-        and not ast.get_docstring(node)
-        and not is_cache(getattr(module, name))
+        if name in public and not ast.get_docstring(node) and not is_cache(getattr(module, name))
     ]
     assert undocumented == []
     assert module.__doc__
@@ -111,25 +112,10 @@ def test_every_gradient_that_a_docstring_names_is_proved_by_a_test():
     assert sorted(gradients - labels_of_the_marks()) == []
 
 
-def modules_after(statement):
-    """The top-level modules that a fresh interpreter holds after a statement."""
-    code = (
-        f"{statement}; import sys; print(*{{m.partition('.')[0] for m in sys.modules}})"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(result.stdout.split())
-
-
-def test_the_package_imports_numpy_and_the_standard_library_alone():
-    parts = """foundation ops layers models optim training gradient_check sentence tasks
-        tasks.reconstruction tasks.dates tasks.bert practice""".split()
-    imports = ", ".join(f"transformer_core.{part}" for part in parts)
-    brought = modules_after(f"import transformer_core, {imports}")
-    allowed = modules_after("import numpy.random") | sys.stdlib_module_names
-    assert brought - allowed == {"transformer_core"}
+def test_remarks_after_the_parameters_are_not_printed_as_parameters():
+    lines = inspect.getdoc(Linear).splitlines()
+    app = SimpleNamespace(srcdir=ROOT)
+    api.link(app, "class", "Linear", Linear, {}, lines)
+    remark = next(i for i, line in enumerate(lines) if line.startswith("W starts uniform"))
+    assert remark < lines.index("Parameters")
+    assert sum("W starts uniform" in line for line in lines) == 1

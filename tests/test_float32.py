@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import split_variant
+from helpers.cases import split_variant
 
 from transformer_core.layers import AttentionSpec
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
@@ -91,16 +91,9 @@ def encoder_decoder(rng, **settings):
 
 
 MODELS = {
-    "Bert": lambda rng: bert(
-        rng, placement="post", attention=AttentionSpec(2, bias=False)
-    ),
+    "Bert": lambda rng: bert(rng, placement="post", attention=AttentionSpec(2, bias=False)),
     "Bert, everything": lambda rng: bert(
-        rng,
-        feed_forward="gelu",
-        tied=True,
-        embedding_norm=True,
-        segments=2,
-        dropout=0.1,
+        rng, feed_forward="gelu", tied=True, embedding_norm=True, segments=2, dropout=0.1
     ),
     "Bert, the other GELU": lambda rng: bert(rng, feed_forward="gelu_tanh"),
     "Reconstructor": encoder,
@@ -115,12 +108,7 @@ MODELS = {
 @pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 @pytest.mark.parametrize(
     "optimizer",
-    [
-        SGD,
-        lambda *settings: SGD(*settings, momentum=0.9),
-        Adam,
-        AdamW,
-    ],
+    [SGD, lambda *settings: SGD(*settings, momentum=0.9), Adam, AdamW],
     ids=["SGD", "SGD, momentum", "Adam", "AdamW"],
 )
 def test_training_stays_in_float32(rng, wider, build, optimizer):

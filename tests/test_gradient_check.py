@@ -3,9 +3,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases import OPS
+from helpers.cases import OPS
+from helpers.witnesses import causal, generators, sizes
 from hypothesis import given
-from witnesses import causal, generators, sizes
 
 from transformer_core import ops
 from transformer_core.gradient_check import (
@@ -38,8 +38,7 @@ def test_both_witnesses_find_a_known_derivative(rng):
 def test_the_error_of_central_differences_falls_with_the_square_of_the_step():
     x = np.array([1.0])
     errors = [
-        (central_difference(lambda x: np.exp(x).sum(), x, h) - np.e).item()
-        for h in (1e-2, 1e-3)
+        (central_difference(lambda x: np.exp(x).sum(), x, h) - np.e).item() for h in (1e-2, 1e-3)
     ]
     assert np.isclose(errors[0] / errors[1], 100, rtol=1e-3)
     assert np.isclose(errors[0], 1e-4 * np.e / 6, rtol=1e-3)
@@ -77,16 +76,12 @@ def test_only_the_entries_asked_for_are_measured(witness, rng):
 
 @every_witness
 def test_arrays_that_are_not_contiguous_are_stepped_where_they_live(witness, rng):
-    parent = rng.normal(size=(4, 3)).astype(
-        complex if witness is complex_step else float
-    )
+    parent = rng.normal(size=(4, 3)).astype(complex if witness is complex_step else float)
     measured = witness(lambda _: (parent**2).sum(), parent.T)
     assert np.allclose(measured, 2 * parent.T.real, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "witness, dtype", [(central_difference, float), (complex_step, complex)]
-)
+@pytest.mark.parametrize("witness, dtype", [(central_difference, float), (complex_step, complex)])
 def test_the_array_is_put_back_also_after_an_error(witness, dtype, rng):
     x = rng.normal(size=5).astype(dtype)
     before = x.copy()
@@ -102,9 +97,7 @@ def test_the_complex_step_leaves_a_real_array_alone(rng):
     seen = []
     complex_step(lambda z: (seen.append(z), (z * z).sum())[1], x)
     assert all(z is not x and np.iscomplexobj(z) for z in seen)
-    assert np.array_equal(
-        complex_step(lambda z: (z * z).sum(), np.arange(3)), [0, 2, 4]
-    )
+    assert np.array_equal(complex_step(lambda z: (z * z).sum(), np.arange(3)), [0, 2, 4])
 
 
 @pytest.mark.parametrize(
@@ -202,14 +195,11 @@ def cubes(arrays):
 
 
 @pytest.mark.parametrize(
-    "witness, dtype, tolerance",
-    [(central_difference, float, 1e-8), (complex_step, complex, 1e-14)],
+    "witness, dtype, tolerance", [(central_difference, float, 1e-8), (complex_step, complex, 1e-14)]
 )
 def test_every_array_is_compared_with_the_witness(witness, dtype, tolerance, rng):
     arrays = {name: rng.normal(size=(2, 3)).astype(dtype) for name in "ab"}
-    errors = check_gradients(
-        lambda: cubes(arrays)[0], arrays, cubes(arrays)[1], witness
-    )
+    errors = check_gradients(lambda: cubes(arrays)[0], arrays, cubes(arrays)[1], witness)
     assert errors.keys() == {"a", "b"}
     assert max(error.norm for error in errors.values()) < tolerance
 
@@ -378,9 +368,7 @@ def test_a_long_report_shows_the_worst_of_many():
     arrays = {f"array {n}": np.array([1.0, 2.0]) for n in range(15)}
     grads = {name: np.ones(2) for name in arrays}
     grads["array 14"] = np.array([1.0, 1.5])
-    report = check_gradients(
-        lambda: sum(a.sum() for a in arrays.values()), arrays, grads
-    )
+    report = check_gradients(lambda: sum(a.sum() for a in arrays.values()), arrays, grads)
     lines = str(report).split("\n")
     assert len(lines) == 14 and lines[1].startswith("  array 14  0.")
     assert lines[-1] == "  3 more, with smaller errors"
@@ -394,9 +382,7 @@ def test_few_bits_cannot_tell(what, dtype):
     low["a"] = low["a"].astype(dtype)
     witness = partial(central_difference, h=1e-2)
     report = check_gradients(lambda: cubes(arrays)[0], arrays, grads, witness)
-    assert report.verdict == (
-        f"cannot tell: a is in {np.dtype(dtype)}, and a check needs 64 bits"
-    )
+    assert report.verdict == (f"cannot tell: a is in {np.dtype(dtype)}, and a check needs 64 bits")
 
 
 def test_a_loss_that_draws_anew_cannot_tell(rng):
@@ -421,9 +407,7 @@ def test_a_gradient_that_drowns_in_the_rounding_of_the_loss_cannot_tell():
     assert report.outcome == "cannot tell"
     assert report.reason == "the rounding of a loss of 1e+13 hides the gradient of a, b"
     arrays, grads = at_a_point(complex)
-    report = check_gradients(
-        lambda: cubes(arrays)[0] + 1e13, arrays, grads, complex_step
-    )
+    report = check_gradients(lambda: cubes(arrays)[0] + 1e13, arrays, grads, complex_step)
     assert report.outcome == "cannot tell"
     arrays, grads = at_a_point()
     assert check_gradients(lambda: cubes(arrays)[0] + 100, arrays, grads).right
@@ -445,9 +429,7 @@ def test_a_backward_pass_that_returns_zeros_is_wrong():
 
 def test_real_arrays_for_the_complex_step_are_told_what_to_do():
     arrays, grads = at_a_point()
-    message = (
-        r"arrays: a: expected complex numbers.* float64; .* array.astype\(complex\)"
-    )
+    message = r"arrays: a: expected complex numbers.* float64; .* array.astype\(complex\)"
     with pytest.raises(ValueError, match=message):
         check_gradients(lambda: cubes(arrays)[0], arrays, grads, complex_step)
 
@@ -486,9 +468,7 @@ def test_a_special_point_is_warned_of(witness, array, warning):
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 3), (4, 2, 3)])
 def test_a_generic_point_is_not_warned_of(rng, shape):
     arrays = {"a": rng.normal(size=shape)}
-    report = check_gradients(
-        lambda: np.exp(arrays["a"]).sum(), arrays, {"a": np.exp(arrays["a"])}
-    )
+    report = check_gradients(lambda: np.exp(arrays["a"]).sum(), arrays, {"a": np.exp(arrays["a"])})
     assert report.right and report.warnings == []
 
 
@@ -535,9 +515,7 @@ def test_gamma_outside_the_means_is_wrong_at_the_point_that_is_drawn():
 
 
 def test_a_newcomers_point_passes_it_with_warnings():
-    report = check_backward(
-        ops.layer_norm, gamma_outside, cotangent=np.ones((1, 3, 5)), **FRESH
-    )
+    report = check_backward(ops.layer_norm, gamma_outside, cotangent=np.ones((1, 3, 5)), **FRESH)
     assert report.verdict.startswith("right as far as this check shows")
     assert [text.partition(":")[0] for text in report.warnings] == [
         "All entries of beta (5,), gamma (5,) are equal",
@@ -559,17 +537,14 @@ def test_the_cotangent_is_drawn():
 
 def test_the_seed_draws_the_point():
     one, again, other = (
-        check_backward(ops.layer_norm, gamma_outside, seed=seed, **LAYER_NORM)
-        for seed in (1, 1, 2)
+        check_backward(ops.layer_norm, gamma_outside, seed=seed, **LAYER_NORM) for seed in (1, 1, 2)
     )
     assert one == again and one["x"] != other["x"]
 
 
 def test_equal_sizes_on_the_way_are_warned_of():
     shapes = {"query": (2, 3, 4, 6), "key": (2, 3, 4, 6), "value": (2, 3, 4, 5)}
-    report = check_backward(
-        ops.attention, ops.attention_backward, keep=causal(4), **shapes
-    )
+    report = check_backward(ops.attention, ops.attention_backward, keep=causal(4), **shapes)
     assert report.right
     assert [text.partition(":")[0] for text in report.warnings] == [
         "Two sizes are equal in (2, 3, 4, 4)"
@@ -593,18 +568,14 @@ def test_central_differences_decide_where_the_complex_step_is_lost():
     assert report.right and "central differences" in report.verdict
     assert report.warnings[0].startswith("The complex step measures something else")
     twice = check_backward(
-        by_deviation,
-        lambda dy, cache: 2 * by_deviation_backward(dy, cache),
-        x=(2, 3, 5),
+        by_deviation, lambda dy, cache: 2 * by_deviation_backward(dy, cache), x=(2, 3, 5)
     )
     assert twice.outcome == "wrong in x" and np.isclose(twice["x"].norm, 0.5)
 
 
 def test_a_term_that_is_lost_on_both_sides_is_wrong():
     report = check_backward(
-        by_deviation,
-        lambda dy, cache: dy / np.std(cache["x"][0], -1, keepdims=True),
-        x=(2, 3, 5),
+        by_deviation, lambda dy, cache: dy / np.std(cache["x"][0], -1, keepdims=True), x=(2, 3, 5)
     )
     assert report.outcome == "wrong in x" and report["x"].norm > 0.1
 
@@ -704,3 +675,12 @@ def hand_on(dy, cache):
 def test_what_cannot_be_checked_is_named(forward, backward, arguments, message):
     with pytest.raises(ValueError, match=message):
         check_backward(forward, backward, **arguments)
+
+
+@pytest.mark.parametrize("witness, dtype", [(central_difference, float), (complex_step, complex)])
+def test_an_array_that_cannot_be_stepped_is_named(witness, dtype):
+    x = np.ones(2, dtype)
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="x: expected an array that can be changed"):
+        witness(lambda x: (x * x).sum(), x)
+    assert np.allclose(complex_step(lambda x: (x * x).sum(), x.real), 2)  # steps a copy

@@ -1,51 +1,35 @@
-"""The arrows of the house go one way."""
+"""The arrows of the house go one way, and CONTRIBUTING.md draws them as they are."""
 
 import ast
-from pathlib import Path
+import re
+import subprocess
+import sys
 
 import pytest
-from texts import ROOT
+from helpers.texts import ROOT, read
 
-PACKAGE = ROOT / "transformer_core"
-FILES = sorted(PACKAGE.rglob("*.py"))
-
-# What each room may import, besides its own files.
-FOUNDATION = {"foundation"}
-OPS = {"ops"} | FOUNDATION
-LAYERS = {"layers"} | OPS
-MODELS = {"models"} | LAYERS
-DISTRIBUTED = {"distributed", "optim"} | MODELS
-TRAINING = {"training"} | DISTRIBUTED
-TASKS = {"tasks"} | MODELS | TRAINING
-PRACTICE = {"practice", "gradient_check", "sentence"} | TASKS
-ROOMS = {
-    "": set(),
-    "foundation": set(),
-    "ops": FOUNDATION,
-    "layers": OPS,
-    "models": LAYERS,
-    "optim": FOUNDATION,
-    "distributed": DISTRIBUTED,
-    "training": TRAINING,
-    "gradient_check": FOUNDATION,
-    "sentence": set(),
-    "tasks": MODELS | TRAINING,
-    "practice": PRACTICE,
-    "commands": PRACTICE,
-    "plots": {"gradient_check"} | TASKS,
-    "__main__": {"commands", "distributed"},
+PACKAGES = "transformer_core", "transformer_practice"
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+PICTURE = re.search(r"```text\n(foundation.*?)```", read(ROOT / "CONTRIBUTING.md"), re.S)[1]
+ARROWS = {
+    room: set(re.findall(r"\w+", below))
+    for room, _, below in (line.partition("->") for line in PICTURE.splitlines())
+    for room in [room.strip()]
 }
 
 
 def module(path):
-    """The parts of a module's name within the package: ("ops", "linear")."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    """The parts of a module's name: ("transformer_core", "ops", "linear")."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
+MODULES = {module(path): path for path in FILES}
+
+
 def imports(path):
-    """The modules of the package that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """The modules of the two packages that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(read(path))):
         names = []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: an import from a dot"
@@ -53,43 +37,69 @@ def imports(path):
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         for name in names:
-            parts = name.split(".")
-            if parts[0] == PACKAGE.name:
-                parts = tuple(parts[1:])
-                yield next(
-                    parts[:n]
-                    for n in range(len(parts), -1, -1)
-                    if is_module(PACKAGE.joinpath(*parts[:n]))
-                )
+            parts = tuple(name.split("."))
+            if parts[0] in PACKAGES:
+                yield next(parts[:n] for n in range(len(parts), 0, -1) if parts[:n] in MODULES)
 
 
-def is_module(path: Path):
-    return path.is_dir() or path.with_suffix(".py").is_file()
+def room(name):
+    """What the picture calls the place of a module, or None for the face of the library."""
+    package, *parts = name
+    if package == "transformer_practice":
+        return package
+    return parts[0].replace("__main__", "commands") if parts else None
 
 
-every_file = pytest.mark.parametrize(
-    "path", FILES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
-)
+def reachable(room, arrows):
+    """The rooms to which arrows lead from a room, over others too."""
+    found, waiting = set(), [room]
+    while waiting:
+        for below in arrows[waiting.pop()] - found:
+            found.add(below)
+            waiting.append(below)
+    return found
 
 
-@every_file
-def test_a_room_imports_only_from_the_rooms_below_it(path):
-    room = (*module(path), "")[0]
-    assert {(*parts, "")[0] for parts in imports(path)} <= ROOMS[room] | {room, ""}
+def drawn():
+    """The picture as it follows from the code, without the arrows that others make up for."""
+    arrows = {}
+    for name, path in MODULES.items():
+        if room(name):
+            below = {room(other) for other in imports(path)}
+            arrows.setdefault(room(name), set()).update(below - {None, room(name)})
+    order = sorted(arrows, key=lambda one: (len(reachable(one, arrows)), one))
+    lines = []
+    for one in order:
+        over = set().union(*(reachable(below, arrows) for below in arrows[one]))
+        below = [other for other in order if other in arrows[one] - over]
+        lines.append(f"{one:<21}-> {', '.join(below)}" if below else one)
+    return "\n".join(lines) + "\n"
+
+
+def test_the_picture_of_contributing_is_that_of_the_code():
+    expected = drawn()
+    assert expected == PICTURE, f"CONTRIBUTING.md, The house: expected this picture\n{expected}"
+
+
+def test_no_arrow_leads_back():
+    assert not [room for room in ARROWS if room in reachable(room, ARROWS)]
+
+
+every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
 
 
 @every_file
 def test_no_command_imports_a_command_and_no_task_another_task(path):
-    room, *rest = (*module(path), "", "")
-    others = {parts[1] for parts in imports(path) if parts[:1] == (room,) and parts[1:]}
-    if room == "commands":
-        assert others == set()
-    if room == "tasks":
-        assert others <= {rest[0]}
+    *place, name = (*module(path), "")[:3]
+    others = {parts[2] for parts in imports(path) if [*parts[:2]] == place and parts[2:]}
+    if place == ["transformer_core", "commands"]:
+        assert others <= {"streams"}  # what all commands write to
+    if place == ["transformer_core", "tasks"]:
+        assert others <= {name}
 
 
 def test_no_two_modules_import_each_other():
-    graph = {module(path): set(imports(path)) for path in FILES}
+    graph = {name: set(imports(path)) for name, path in MODULES.items()}
     done, above = set(), []
 
     def walk(name):
@@ -102,3 +112,30 @@ def test_no_two_modules_import_each_other():
 
     for name in graph:
         walk(name)
+
+
+def modules_after(statement):
+    """The modules that a fresh interpreter holds after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(result.stdout.split())
+
+
+def test_the_library_imports_numpy_and_the_standard_library_alone():
+    names = [".".join(name) for name in MODULES if room(name) not in ("transformer_practice", None)]
+    names = [name for name in names if not name.endswith("__main__")]
+    brought = {name.partition(".")[0] for name in modules_after(f"import {', '.join(names)}")}
+    allowed = {name.partition(".")[0] for name in modules_after("import numpy.random")}
+    assert brought - allowed - sys.stdlib_module_names == {"transformer_core"}
+
+
+def test_the_training_loop_brings_no_scheme_and_the_package_no_room():
+    after = modules_after("from transformer_core.training.loop import train")
+    ours = {name for name in after if name.startswith("transformer_core")}
+    rooms = {name.split(".")[1] for name in ours if "." in name}
+    assert rooms == {"foundation", "optim", "ranks", "training"}
+    assert not {"mpi4py", "transformer_core.distributed"} & after
+    after = modules_after("import transformer_core")
+    assert {name for name in after if name.startswith("transformer_core")} == {"transformer_core"}

@@ -4,8 +4,8 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from cases import IDS, LAYERS, OPS, STACKS, Op
-from witnesses import assert_close, gradients_of, normal
+from helpers.cases import IDS, LAYERS, OPS, STACKS, Op
+from helpers.witnesses import assert_close, gradients_of, normal
 
 from transformer_core import ops
 from transformer_core.ops.embedding import add_rows

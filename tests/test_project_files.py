@@ -8,14 +8,14 @@ from pkgutil import resolve_name
 
 import pytest
 import yaml
+from helpers.texts import ROOT, cells, prose, read
 from sphinx_external_toc.parsing import parse_toc_yaml
-from texts import ROOT, cells, prose, read
 
 import transformer_core
 
 PAGES = sorted(ROOT.glob("book/*.md"))
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
-OUR_OWN = {"transformer_core", "studies", "benchmarks"}
+OUR_OWN = {"transformer_core", "transformer_practice", "book", "studies", "benchmarks"}
 
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -68,9 +68,7 @@ def test_the_lowest_numpy_that_is_allowed_is_tested():
 
 
 def test_binder_has_the_versions_that_the_book_is_built_with():
-    assert set(requirements(".binder/requirements.txt")) <= set(
-        requirements("requirements.txt")
-    )
+    assert set(requirements(".binder/requirements.txt")) <= set(requirements("requirements.txt"))
 
 
 def test_binder_has_what_the_notebooks_and_the_package_import():
@@ -78,9 +76,7 @@ def test_binder_has_what_the_notebooks_and_the_package_import():
     code += map(read, ROOT.glob("transformer_core/**/*.py"))
     imported = re.findall(r"^ *(?:import|from) (\w+)", "\n".join(code), re.MULTILINE)
     distributions = packages_distributions()
-    installed = {
-        line.partition("==")[0] for line in requirements(".binder/requirements.txt")
-    }
+    installed = {line.partition("==")[0] for line in requirements(".binder/requirements.txt")}
     for module in set(imported) - sys.stdlib_module_names - OUR_OWN:
         assert installed & set(distributions[module]), module
 
@@ -95,18 +91,17 @@ def test_the_version_is_the_same_everywhere():
 
 def test_pre_commit_has_the_ruff_of_the_requirements():
     repositories = yaml.safe_load(read(ROOT / ".pre-commit-config.yaml"))["repos"]
-    (pinned,) = (
-        r["rev"] for r in repositories if r["repo"].endswith("/ruff-pre-commit")
-    )
+    (pinned,) = (r["rev"] for r in repositories if r["repo"].endswith("/ruff-pre-commit"))
     assert pinned.replace("v", "ruff==") in requirements("requirements.txt")
 
 
 def test_the_console_script_is_the_command_line(capsys):
     project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
-    ((name, place),) = project["scripts"].items()
-    with pytest.raises(SystemExit, match="0"):
-        resolve_name(place)(["--help"])
-    assert capsys.readouterr().out.startswith(f"usage: {name} ")
+    assert project["scripts"].keys() == {"transformer-core", "transformer-practice"}
+    for name, place in project["scripts"].items():
+        with pytest.raises(SystemExit, match="0"):
+            resolve_name(place)(["--help"])
+        assert capsys.readouterr().out.startswith(f"usage: {name} ")
 
 
 def test_actions_are_pinned_by_hash_and_the_same_everywhere():
@@ -115,6 +110,8 @@ def test_actions_are_pinned_by_hash_and_the_same_everywhere():
     assert len(set(used)) == len(dict(used))
     for action, version in used:
         assert re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", version), action
+    kept = "persist-credentials: false"  # no step needs them after the checkout
+    assert workflows.count("actions/checkout@") == workflows.count(kept)
 
 
 # Pages and notebooks together
@@ -134,7 +131,7 @@ def test_pages_and_notebooks_have_the_same_names():
 def test_every_room_of_the_package_has_its_page():
     rooms = {path.parent.name for path in ROOT.glob("transformer_core/*/__init__.py")}
     pages = {path.stem.removeprefix("api_") for path in ROOT.glob("book/api_*.md")}
-    assert pages == rooms - {"commands", "foundation"} | {"gradient_check"}
+    assert pages == rooms - {"commands", "foundation"} | {"gradient_check", "practice"}
 
 
 @every_text

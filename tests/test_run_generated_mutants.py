@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 import run_generated_mutants
-from texts import ROOT, read
+from helpers.texts import ROOT, read
 
 LINEAR = "ops/linear.py: y = x.reshape(-2, x.shape[-1]) @ weight"
 DIFF = """\
@@ -19,11 +19,7 @@ DIFF = """\
 @pytest.fixture
 def mutmut(monkeypatch):
     """Stand in for mutmut, which the tests do not need: one mutant of the first two survives."""
-    verdicts = [
-        "    linear_1: survived",
-        "    linear_2: timeout",
-        "    add_3: not checked",
-    ]
+    verdicts = ["    linear_1: survived", "    linear_2: timeout", "    add_3: not checked"]
     answers = {"run": None, "results": "\n".join(verdicts), "show": DIFF}
     asked = []
 
@@ -42,11 +38,7 @@ def test_a_mutant_is_known_by_its_file_and_its_line():
 
 def test_survivors_that_are_listed_are_no_failure(capsys, mutmut):
     assert run_generated_mutants.main(["--workers", "1"]) == 0
-    assert mutmut == [
-        ("run", "--max-children", "1"),
-        ("results",),
-        ("show", "linear_1"),
-    ]
+    assert mutmut == [("run", "--max-children", "1"), ("results",), ("show", "linear_1")]
     assert capsys.readouterr().out == "1 survive that are equivalent\n"
 
 

@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from witnesses import (
+from helpers.witnesses import (
     broadcastable,
     generators,
     gradients_of,
@@ -15,6 +13,8 @@ from witnesses import (
     randomise,
     sizes,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transformer_core.layers import (
     AttentionSpec,
@@ -82,16 +82,12 @@ def encoder(placement):
 LAYERS = {
     "Linear": AnyShape(lambda n, rng: Linear(n.D, n.F, rng, COMPLEX), ["BTD"]),
     "LayerNorm": AnyShape(lambda n, rng: LayerNorm(n.D, COMPLEX), ["BTD"]),
-    "FeedForward": AnyShape(
-        lambda n, rng: FeedForward(n.D, n.F, rng, COMPLEX, "gelu"), ["BTD"]
-    ),
+    "FeedForward": AnyShape(lambda n, rng: FeedForward(n.D, n.F, rng, COMPLEX, "gelu"), ["BTD"]),
     "LearnedPositions": AnyShape(
         lambda n, rng: LearnedPositions(n.T + 1, n.D, rng, dtype=COMPLEX), ["BTD"]
     ),
     "TiedReadout": AnyShape(lambda n, rng: TiedReadout(n.V, COMPLEX), ["BTD", "VD"]),
-    "MultiHeadSelfAttention": AnyShape(
-        attention(MultiHeadSelfAttention), ["BTD"], ["BHTT"]
-    ),
+    "MultiHeadSelfAttention": AnyShape(attention(MultiHeadSelfAttention), ["BTD"], ["BHTT"]),
     "MultiHeadCrossAttention": AnyShape(
         attention(MultiHeadCrossAttention), ["BTD", "BSD"], ["BHTS"]
     ),

@@ -25,10 +25,7 @@ TWINS = "Two sizes are equal in {}: a division by the wrong one does not show."
 
 
 def central_difference(
-    f: Callable,
-    x: np.ndarray,
-    h: float | None = None,
-    at: Sequence[int] | None = None,
+    f: Callable, x: np.ndarray, h: float | None = None, at: Sequence[int] | None = None
 ) -> np.ndarray:
     r"""Measure the gradient of a scalar function by differences (eq:central-difference).
 
@@ -61,6 +58,7 @@ def central_difference(
     check_array("x", x)
     if not np.issubdtype(x.dtype, np.floating):
         raise ValueError(f"x: expected real floating-point numbers, got {x.dtype}")
+    check_writeable("x", x)
     rough = h is not None
     check_digits("x", x, rough)
     h = h if rough else 1e-5
@@ -118,6 +116,7 @@ def complex_step(
     check_numbers("x", x)
     check_positive("h", h)
     z = x if np.iscomplexobj(x) else x.astype(np.complex128)
+    check_writeable("x", z)
 
     def slope(i):
         original = z.flat[i]
@@ -542,6 +541,14 @@ def length(array):
 def ratio(a, b):
     """Divide, with 0/0 = 0."""
     return np.divide(a, np.where(b == 0, 1, b))
+
+
+def check_writeable(name, array):
+    """Raise ``ValueError`` unless the entries of an array can be stepped where it lives."""
+    if not array.flags.writeable:
+        raise ValueError(
+            f"{name}: expected an array that can be changed, got one that is read-only"
+        )
 
 
 def check_numbers(name, array):

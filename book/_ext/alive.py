@@ -10,18 +10,15 @@ import json
 from html import escape
 from pathlib import Path
 
-from docutils import nodes
-from figures import glued_values
-from sphinx.util.docutils import SphinxDirective
+from figures import Figure, glued_values
 
 STATIC = Path(__file__).parents[1] / "_static"
 
 
-class LiveModel(SphinxDirective):
+class LiveModel(Figure):
     """A trained model that the reader asks in the page; ``front`` is its small form."""
 
     optional_arguments = 1
-    has_content = True
     model: str
     notebook: str
 
@@ -29,22 +26,16 @@ class LiveModel(SphinxDirective):
         values = glued_values(self.env.app.notebooks[self.notebook])
         size = (STATIC / "models" / f"{self.model}.js").stat().st_size
         data = {"megabytes": size / 1e6, **json.loads(values["alive"])}
-        self.env.metadata[self.env.docname].setdefault("models", []).append(self.model)
-        figure = nodes.container(
-            classes=["explorable", "model", *self.arguments],
-            ids=[f"explorable-{self.model}"],
-        )
         text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
-        figure += nodes.raw(
-            "",
+        html = (
             f'<script type="application/json">{text}</script>'
-            f'<div class="stage">{self.still(data["examples"][0])}</div>',
-            format="html",
+            f'<div class="stage">{self.still(data["examples"][0])}</div>'
         )
-        caption = nodes.container(classes=["caption"])
-        self.state.nested_parse(self.content, self.content_offset, caption)
-        figure += caption
-        return [figure]
+        self.load(
+            "core.js", "explore.js", "models.js", "models.css", f"explorables/{self.model}.js"
+        )
+        classes = "explorable", "model", *self.arguments
+        return self.figure(html, classes, f"explorable-{self.model}")
 
 
 class MiniBert(LiveModel):
@@ -92,19 +83,7 @@ class DateReader(LiveModel):
         )
 
 
-def link_the_scripts(app, page, template, context, doctree):
-    """Link what a page's models need, on that page; the weights are linked nowhere."""
-    names = app.env.metadata.get(page, {}).get("models", [])
-    if names:
-        for script in ("core.js", "explore.js", "models.js"):
-            app.add_js_file(script, loading_method="defer")
-        app.add_css_file("models.css")
-    for name in names:
-        app.add_js_file(f"explorables/{name}.js", loading_method="defer")
-
-
 def setup(app):
     app.add_directive("mini-bert", MiniBert)
     app.add_directive("date-reader", DateReader)
-    app.connect("html-page-context", link_the_scripts)
     return {"parallel_read_safe": True}

@@ -8,6 +8,8 @@ from docutils import nodes
 
 LABEL = r"eq:[a-z0-9-]+[a-z0-9]"
 SECTION = r"^(?=[A-Z]\w+\n-+$)"
+# A paragraph in a section that is no entry of it: no type, and nothing indented below.
+REMARK = r"(?<=\n\n)^\S(?!.* : ).*\n(?:\S.*\n)*(?=\n|\Z)"
 SOURCE = r"^Source: .+(?:\n.+)*"
 
 
@@ -26,22 +28,22 @@ def skip_what_is_not_ours(app, what, name, member, skip, options):
 
 
 def link(app, what, name, member, options, lines):
-    """Link a docstring to the book, and set its origin before its parameters."""
-    text = "\n".join(lines)
+    """Link a docstring to the book; remarks and its origin come before its parameters."""
+    text = "\n".join([*lines, ""])
     origin = []
     labels = re.findall(LABEL, text)
     if labels and what in ("class", "function"):
         origin.append(f"Derived in :doc:`/{pages_of_labels(app.srcdir)[labels[0]]}`.")
     if source := re.search(SOURCE, text, re.MULTILINE):
         text = text.replace(source[0], "")
-        origin.append(
-            re.sub(r"(?:text )?\b(00\d)\b", r":ref:`\g<0> <text-\1>`", source[0])
-        )
+        origin.append(re.sub(r"(?:text )?\b(00\d)\b", r":ref:`\g<0> <text-\1>`", source[0]))
     text = re.sub(rf"\(({LABEL})\)|({LABEL})", r":eq:`\1\2`", text)
     text = re.sub(r":(func|class|meth):`(?=\w)", r":\1:`.", text)  # of any room
     text = re.sub(r"^( +\w)\.$", r"\1\\.", text, flags=re.MULTILINE)  # no list: "B."
     description, *sections = re.split(SECTION, text, flags=re.MULTILINE)
-    parts = [description.rstrip(), "", *origin, "", *sections]
+    remarks = [remark for section in sections for remark in re.findall(REMARK, section, re.M)]
+    sections = [re.sub(REMARK, "", section, flags=re.M) for section in sections]
+    parts = [description.rstrip(), "", *remarks, "", *origin, "", *sections]
     lines[:] = "\n".join(parts).splitlines()
 
 

@@ -15,6 +15,4 @@ def chromium():
 
 def launch(play):
     root = hasattr(os, "geteuid") and os.geteuid() == 0
-    return play.chromium.launch(
-        executable_path=chromium(), args=["--no-sandbox"] if root else []
-    )
+    return play.chromium.launch(executable_path=chromium(), args=["--no-sandbox"] if root else [])

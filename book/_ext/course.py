@@ -7,12 +7,14 @@ import textwrap
 from difflib import SequenceMatcher
 from html import unescape
 from pathlib import Path
-from runpy import run_path
 
 from docutils import nodes
 from figures import attribute
 from ledger import listing_id
 from sphinx.util.docutils import SphinxDirective
+
+from transformer_practice.engine.planting import edited
+from transformer_practice.mistakes import MUTANTS
 
 
 class Source(SphinxDirective):
@@ -29,17 +31,14 @@ class Source(SphinxDirective):
         source = (Path(self.env.srcdir) / path).read_text(encoding="utf-8")
         definition = ast.parse(source)
         for part in name.split("."):
-            named = [
-                node for node in definition.body if getattr(node, "name", 0) == part
-            ]
+            named = [node for node in definition.body if getattr(node, "name", 0) == part]
             if not named:
                 raise self.error(f"{path} has no {name}")
             (definition,) = named
         docstrings = [
             node.body[0]
             for node in ast.walk(definition)
-            if isinstance(node, ast.ClassDef | ast.FunctionDef)
-            and ast.get_docstring(node)
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
         ]
         shown = [
             line
@@ -73,18 +72,14 @@ class Mistake(SphinxDirective):
     def run(self):
         (name,) = self.arguments
         root = Path(self.env.srcdir)
-        catalogue = "transformer_core/practice/catalogue.py"
-        mutant = run_path(str(root / catalogue))["MUTANTS"].get(name)
-        if mutant is None:
-            raise self.error(f"{catalogue} has no {name}")
+        if name not in MUTANTS:
+            raise self.error(f"the catalogue has no {name}")
+        mutant = MUTANTS[name]
         path = f"transformer_core/{mutant.file}"
-        right = wrong = (root / path).read_text(encoding="utf-8")
-        for text, instead in mutant.edits.items():
-            if text not in right:
-                raise self.error(f"{path} has no {text}")
-            wrong = wrong.replace(text, instead)
-        for file in (catalogue, path):
-            self.env.note_dependency(file)
+        right = (root / path).read_text(encoding="utf-8")
+        wrong = edited(right, mutant)
+        for file in (root / path, *root.glob("transformer_practice/mistakes/**/*.*")):
+            self.env.note_dependency(str(file))
         card = nodes.container(classes=["right-and-wrong"])
         sides = different_lines(right.splitlines(), wrong.splitlines())
         for side, code in zip(("right", "wrong"), sides, strict=True):
@@ -202,8 +197,7 @@ def preview(app, page, template, context, doctree):
     }
     context["metatags"] += (
         "".join(
-            f'<meta property="{name}" content="{attribute(text)}">\n'
-            for name, text in said.items()
+            f'<meta property="{name}" content="{attribute(text)}">\n' for name, text in said.items()
         )
         + '<meta name="twitter:card" content="summary_large_image">\n'
     )

@@ -5,32 +5,27 @@ from html import escape
 from pathlib import Path
 
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
+from figures import Figure
 
-from transformer_core.practice.drills import draw
-from transformer_core.practice.drills.exact import Array, form, show
+from transformer_practice.drills import draw
+from transformer_practice.drills.exact import Array, form, show
 
 TASKS = 12  # with fields; another one, with the seed 0, is worked
-FOLDER = "transformer_core/practice/drills"
+FOLDER = "transformer_practice/drills"
 
 
-class Drill(SphinxDirective):
+class Drill(Figure):
     """A worked task in a fold, and fields for more: ``{drill} layer_norm``."""
 
     required_arguments = 1
+    has_content = False
 
     def run(self):
         (name,) = self.arguments
         for path in (Path(self.env.srcdir) / FOLDER).glob("*.py"):
             self.env.note_dependency(str(path))
-        self.env.metadata[self.env.docname]["drill"] = True
+        self.load("drill.js")
         return [nodes.raw("", drill_html(name), format="html")]
-
-
-def link_the_script(app, page, template, context, doctree):
-    """Link the script of the fields, on the pages that have some."""
-    if "drill" in app.env.metadata.get(page, ()):
-        app.add_js_file("drill.js", loading_method="defer")
 
 
 def drill_html(name):
@@ -73,9 +68,7 @@ def data_of(name):
             {
                 "given": [show(value) for value in task.given.values()],
                 "answers": [show(step.answer) for step in task.steps],
-                "slips": [
-                    [show(slip) for slip in step.slips.values()] for step in task.steps
-                ],
+                "slips": [[show(slip) for slip in step.slips.values()] for step in task.steps],
             }
             for task in tasks
         ],
@@ -94,8 +87,7 @@ def value_html(before, value):
     if not value.is_matrix:
         return f'<span class="value">{escape(before)}({signed(value)})</span>'
     rows = "".join(
-        "<tr>" + "".join(f"<td>{signed(entry)}</td>" for entry in row) + "</tr>"
-        for row in value
+        "<tr>" + "".join(f"<td>{signed(entry)}</td>" for entry in row) + "</tr>" for row in value
     )
     return f'<span class="value">{escape(before)}<table><tbody>{rows}</tbody></table></span>'
 
@@ -106,5 +98,4 @@ def signed(value):
 
 def setup(app):
     app.add_directive("drill", Drill)
-    app.connect("html-page-context", link_the_script)
     return {"parallel_read_safe": True}

@@ -9,30 +9,15 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from statistics import median
 
-from sphinx.errors import ExtensionError
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
-from stamps import (
-    RECORDED,
-    changes,
-    executed_now,
-    kept,
-    sentence,
-    stamp,
-)
+from stored import RECORDED, computed_with, everything_anew, read_json, sentence, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = "book/examiner.json"
 SCRIPT = "tests/practice/confusion.py"
-EXERCISES = "transformer_core/practice/exercises/*.py"  # which are imported by name
-ROOMS = ("tests/", "transformer_core/practice/") + tuple(
-    f"transformer_core/{room}" for room in ("foundation/", "ops/", "layers/", "optim/")
-)
-LOGGER = logging.getLogger(__name__)
 
 
 def setup(app):
@@ -43,76 +28,25 @@ def setup(app):
 
 
 def take_the_findings(app):
-    """Take what was found as it is stored, or find it anew where that does not hold."""
-    root = Path(app.srcdir)
-    stored = read_store(root)
-    why = reason(root, stored)
-    if why:
-        make = partial(find, root, why, LOGGER.info)
-        stored = json.loads(kept(root, "examiner.json", stamp_of(root), make))
-    app.env.examined = stored | {"stored": not why}
-
-
-def read_store(root):
-    path = root / STORE
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-
-
-def reason(root, stored):
-    """Say why what is stored cannot be taken; empty, if it can."""
-    return changes(stored and stored["executed"], stamp_of(root))
-
-
-def stamp_of(root):
-    """The stamp of the answers, of the examiner and of the rooms that the mistakes are made in."""
-    whole = stamp(root, root / SCRIPT, *sorted(root.glob(EXERCISES)))
-    files = {n: code for n, code in whole["files"].items() if n.startswith(ROOMS)}
-    packages = {n: v for n, v in whole["packages"].items() if n in ("numpy", "scipy")}
-    return {"files": files, "packages": packages}
-
-
-def find(root, why, say):
-    """Examine every answer.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    why : str
-        The reason, for the line that is said.
-    say : callable
-        What says it, ``print`` for example.
-
-    Returns
-    -------
-    str
-        JSON with ``findings``: kind of answer to a list of them, and ``executed``: what they were
-        found with.
-
-    Raises
-    ------
-    ExtensionError
-        If an answer cannot be examined.
-    """
-    say(f"examiner: tried, since {why}")
-    executed = executed_now(stamp_of(root))
-    command = [sys.executable, str(root / SCRIPT)]
-    environment = os.environ | RECORDED
-    result = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True
-    )
-    if result.returncode:
-        raise ExtensionError(f"examiner: an answer fails\n{result.stderr}")
-    return json.dumps({"executed": executed, "findings": json.loads(result.stdout)})
+    app.env.examined = read_json(Path(app.srcdir) / STORE)
 
 
 def main():
-    """Examine every answer and store what is found, where what is stored does not hold."""
-    why = reason(ROOT, read_store(ROOT))
-    if why:
-        found = json.loads(find(ROOT, why, print))
-        text = json.dumps(found, indent=1, sort_keys=True) + "\n"
-        (ROOT / STORE).write_text(text, encoding="utf-8", newline="\n")
+    """Examine every answer and store what is found; an answer that is stored keeps its time."""
+    command = [sys.executable, str(ROOT / SCRIPT)]
+    output = subprocess.run(command, cwd=ROOT, env=os.environ | RECORDED, check=True, stdout=-1)
+    findings = json.loads(output.stdout)
+    stored = {} if everything_anew() else read_json(ROOT / STORE).get("findings", {})
+    seconds = {answer(each): each["seconds"] for found in stored.values() for each in found}
+    for each in (each for found in findings.values() for each in found):
+        each["seconds"] = seconds.get(answer(each), each["seconds"])
+    if findings != stored:
+        executed = computed_with("numpy", "scipy")
+        write_json(ROOT / STORE, {"executed": executed, "findings": findings})
+
+
+def answer(finding):
+    return finding["exercise"], finding["version"], finding["label"]
 
 
 class Confusion(SphinxDirective):
@@ -122,18 +56,13 @@ class Confusion(SphinxDirective):
 
     def run(self):
         (part,) = self.arguments
-        parts = {
-            "totals": totals,
-            "matrix": matrix,
-            "unknown": unknown,
-            "times": times,
-        }
+        parts = {"totals": totals, "matrix": matrix, "unknown": unknown, "times": times}
         if part not in parts:
             raise self.error(f"expected one of {', '.join(parts)}, got {part}")
         examined = self.env.examined
         text = parts[part](examined["findings"])
         if part == "totals":
-            made = sentence("Figures", examined["executed"], examined["stored"])
+            made = sentence("Figures", examined["executed"])
             text += f"\n\n{made}"
         return self.parse_text_to_nodes(text)
 
@@ -175,9 +104,7 @@ def matrix(findings):
     groups = {}
     for found in findings["planted"]:
         groups.setdefault(found["group"], []).append(found)
-    return "\n\n".join(
-        f"**{group}**\n\n{matrix_of(found)}" for group, found in groups.items()
-    )
+    return "\n\n".join(f"**{group}**\n\n{matrix_of(found)}" for group, found in groups.items())
 
 
 def matrix_of(found):
@@ -186,10 +113,7 @@ def matrix_of(found):
     seen = {column for _, column in counts}
     columns = [*labels, *(c for c in ("another", "none", "right") if c in seen)]
     heads = [labels.index(c) + 1 if c in labels else c for c in columns]
-    lines = [
-        f"| | Planted | {' | '.join(map(str, heads))} |",
-        f"|--:|---|{'--:|' * len(columns)}",
-    ]
+    lines = [f"| | Planted | {' | '.join(map(str, heads))} |", f"|--:|---|{'--:|' * len(columns)}"]
     for number, label in enumerate(labels, start=1):
         cells = (str(counts[label, column] or "·") for column in columns)
         lines.append(f"| {number} | `{label}` | {' | '.join(cells)} |")
@@ -219,10 +143,7 @@ def times(findings):
     seconds = {}
     for found in (f for kind in findings.values() for f in kind):
         seconds.setdefault(found["exercise"], []).append(found["seconds"])
-    lines = [
-        "| Exercise | Answers | Median | Longest |",
-        "|---|--:|--:|--:|",
-    ]
+    lines = ["| Exercise | Answers | Median | Longest |", "|---|--:|--:|--:|"]
     for exercise, taken in seconds.items():
         middle, longest = (round(1000 * t) for t in (median(taken), max(taken)))
         lines.append(f"| `{exercise}` | {len(taken)} | {middle} | {longest} |")

@@ -10,17 +10,15 @@ import sys
 from pathlib import Path
 
 from browser import launch
-from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
+from figures import Figure
 
 STATIC = Path(__file__).parents[1] / "_static"
 
 
-class Explorable(SphinxDirective):
+class Explorable(Figure):
     """``{explorable} layer_norm``, with the caption as its body."""
 
     required_arguments = 1
-    has_content = True
 
     def run(self):
         (name,) = self.arguments
@@ -30,24 +28,9 @@ class Explorable(SphinxDirective):
         still = STATIC / "stills" / f"{name}.html"
         self.env.note_dependency(str(still))
         drawn = still.read_text(encoding="utf-8") if still.exists() else ""
-        self.env.metadata[self.env.docname].setdefault("explorables", []).append(name)
-        figure = nodes.container(classes=["explorable"], ids=[f"explorable-{name}"])
+        self.load("core.js", "explore.js", f"explorables/{name}.js")
         stage = f'<div class="stage">{drawn}</div>'
-        figure += nodes.raw("", stage, format="html")
-        caption = nodes.container(classes=["caption"])
-        self.state.nested_parse(self.content, self.content_offset, caption)
-        figure += caption
-        return [figure]
-
-
-def link_the_scripts(app, page, template, context, doctree):
-    """Link the scripts of a page's explorables, on that page."""
-    names = app.env.metadata.get(page, {}).get("explorables", [])
-    if names:
-        for script in ("core.js", "explore.js"):
-            app.add_js_file(script, loading_method="defer")
-    for name in names:
-        app.add_js_file(f"explorables/{name}.js", loading_method="defer")
+        return self.figure(stage, ["explorable"], f"explorable-{name}")
 
 
 def first_drawings(browser, html):
@@ -75,7 +58,6 @@ def store_stills(html):
 
 def setup(app):
     app.add_directive("explorable", Explorable)
-    app.connect("html-page-context", link_the_scripts)
     return {"parallel_read_safe": True}
 
 

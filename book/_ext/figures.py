@@ -86,9 +86,7 @@ def on_the_page(drawing, alt, prefix):
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r'\bid="', f'id="{prefix}-', drawing)
     drawing = re.sub(r'((?:xlink:)?href="#|url\(#)', rf"\g<1>{prefix}-", drawing)
-    drawing = PAINT.sub(
-        lambda paint: f"{paint[1]}: {COLOURS.get(paint[2], paint[2])}", drawing
-    )
+    drawing = PAINT.sub(lambda paint: f"{paint[1]}: {COLOURS.get(paint[2], paint[2])}", drawing)
     width = float(re.search(r'width="([\d.]+)pt"', drawing)[1])
     smallest = 100 * min(float(scale) for scale in TYPE.findall(drawing))
     label = f'role="img" aria-label="{attribute(alt)}"'
@@ -104,6 +102,36 @@ def on_the_page(drawing, alt, prefix):
 
 def attribute(text):
     return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+
+
+class Figure(SphinxDirective):
+    """A directive that draws; its body is the caption."""
+
+    has_content = True
+
+    def load(self, *scripts):
+        """Let the page load scripts and style sheets of _static, in their order."""
+        loaded = self.env.metadata[self.env.docname].setdefault("scripts", [])
+        loaded += [script for script in scripts if script not in loaded]
+
+    def figure(self, html, classes, name=None, caption=("caption",)):
+        """A container of HTML and the caption, which is in one of its own if it has a class."""
+        figure = nodes.container(classes=list(classes), ids=[name] * bool(name))
+        figure += nodes.raw("", html, format="html")
+        inside = nodes.container(classes=list(caption)) if caption else figure
+        self.state.nested_parse(self.content, self.content_offset, inside)
+        if caption:
+            figure += inside
+        return [figure]
+
+
+def link_the_scripts(app, page, template, context, doctree):
+    """Link on each page what its figures load."""
+    for script in app.env.metadata.get(page, {}).get("scripts", ()):
+        if script.endswith(".css"):
+            app.add_css_file(script)
+        else:
+            app.add_js_file(script, loading_method="defer")
 
 
 class NotebookFigure(SphinxDirective):
@@ -157,9 +185,7 @@ class FiguresOnThePage(SphinxPostTransform):
         ]
         for number, image in enumerate(drawn):
             path = Path(self.app.srcdir, image["uri"].lstrip("/"))
-            svg = on_the_page(
-                path.read_text(encoding="utf-8"), image.get("alt", ""), f"f{number}"
-            )
+            svg = on_the_page(path.read_text(encoding="utf-8"), image.get("alt", ""), f"f{number}")
             figure = nodes.container(classes=["notebook-figure"])
             figure += nodes.raw("", svg, format="html")
             image.replace_self(figure)
@@ -168,4 +194,5 @@ class FiguresOnThePage(SphinxPostTransform):
 def setup(app):
     app.add_directive("notebook-figure", NotebookFigure)
     app.add_post_transform(FiguresOnThePage)
+    app.connect("html-page-context", link_the_scripts)
     return {"parallel_read_safe": True}

@@ -15,8 +15,7 @@ from pathlib import Path
 from runpy import run_path
 
 import numpy as np
-from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
+from figures import Figure
 
 GRAPHS = Path(__file__).parents[1] / "graphs"
 PACKAGE = Path(__file__).parents[2] / "transformer_core"
@@ -110,23 +109,20 @@ class Node:
     name: str
     value: np.ndarray
     cotangent: np.ndarray | None
-    at: tuple
-    narrow: tuple | None = None
+    digits: int
+    exact: bool
     of: tuple = ()
     by: object = None
-    ways: tuple = ()
     back: str = ""
     unit: tuple = ("", 1)
     back_unit: tuple = ("", 1)
     rows: tuple = ()
     hue: str = ""
-    digits: int = 2
-    exact: bool = True
 
     def __post_init__(self):
         self.value = np.asarray(self.value)
         self.back = self.back or barred(self.name)
-        self.narrow = self.narrow or self.at
+        self.ways = []
 
     def written(self, values):
         return row(values, self.digits, self.exact)
@@ -160,25 +156,46 @@ class Graph:
     """A computation graph: its title, its nodes by key, its edges, its steps."""
 
     title: str
-    lanes: int = 1
+    lanes: int = 2  # of the narrow layout
+    digits: int = 2
+    exact: bool = True
     nodes: dict = field(default_factory=dict)
     edges: dict = field(default_factory=dict)
     steps: list = field(default_factory=list)
 
-    def node(self, key, name, value, cotangent=None, **more):
-        more["of"] = tuple(more.get("of", "").split())
-        node = self.nodes[key] = Node(key, name, value, cotangent, **more)
-        for parent in node.of:
-            hues = [w.hue for w in self.nodes[parent].ways if w.child == key]
-            self.edges[parent, key] = Edge(parent, key, hue="".join(hues))
+    def node(self, name, value, cotangent=None, of="", **more):
+        """Add a node: its key, and its name if that is another (``"mu μ"``)."""
+        key, _, name = name.partition(" ")
+        style = {"digits": self.digits, "exact": self.exact, "of": tuple(of.split())}
+        self.nodes[key] = Node(key, name or key, value, cotangent, **style | more)
+        for parent in of.split():
+            self.edges[parent, key] = Edge(parent, key)
+
+    def way(self, strip, name, values, hue=""):
+        """Say what comes back on an edge (``"x<y"``), where a node has several children."""
+        parent, child = strip.split("<")
+        self.nodes[parent].ways.append(Way(child, name, values, hue))
+        self.edges[parent, child].hue = hue
+
+    def place(self, wide, narrow=""):
+        """Give each node its rank and its lane: ``"x 0 1, y 1 0.5"``, and others where narrow."""
+        for layout, places in (("at", wide), ("narrow", wide), ("narrow", narrow)):
+            for place in filter(None, places.split(", ")):
+                key, rank, lane = place.split()
+                setattr(self.nodes[key], layout, (int(rank), float(lane)))
 
     def edge(self, parent, child, **more):
         for name, value in more.items():
             setattr(self.edges[parent, child], name, value)
 
-    def step(self, sentence, *shown):
-        """Show, with one sentence, values ("x"), cotangents ("x'") and ways back ("x<y")."""
-        self.steps.append((sentence, shown))
+    def narrate(self, text):
+        """Say step by step what is shown: ``x y': Sentence.``, where an indented line goes on.
+
+        A step shows values (``x``), cotangents (``x'``) and ways back (``x<y``).
+        """
+        for step in re.split(r"\n(?! )", text.strip()):
+            shown, _, sentence = step.partition(":")
+            self.steps.append((" ".join(sentence.split()), shown.split()))
 
     def first_shown(self):
         """The step in which each strip appears, from 0."""
@@ -223,19 +240,14 @@ class Block:
         for what, name, (unit, factor), values, hue in node.strips():
             table = np.atleast_2d(values)
             texts = [[node.written(v / factor) for v in r] for r in table]
-            widest = max(
-                widest, *(width_of(t, size) + 8 for line in texts for t in line)
-            )
+            widest = max(widest, *(width_of(t, size) + 8 for line in texts for t in line))
             self.tables.append((what, name, unit, texts, hue, self.height))
             self.height += CELL * len(texts) + SPACE
         self.height -= SPACE
         self.cell = widest
         self.words = max((width_of(w, size - 1) + 6 for w in node.rows), default=0)
         leads = [
-            max(
-                width_of(name, size + 2) + 3,
-                width_of(f"in {unit}" * bool(unit), size - 1),
-            )
+            max(width_of(name, size + 2) + 3, width_of(f"in {unit}" * bool(unit), size - 1))
             for _, name, unit, _, _, _ in self.tables
         ]
         self.head = leads[0]
@@ -273,7 +285,7 @@ def laid_out_wide(graph):
     gap = min(110, (WIDE - sum(widths)) / max(1, ranks - 1))
     left = (WIDE - sum(widths) - gap * (ranks - 1)) / 2
     lefts = [left + sum(widths[:r]) + gap * r for r in range(ranks)]
-    lanes = 1 + max(n.at[1] for n in graph.nodes.values() if n.at[1] == int(n.at[1]))
+    lanes = 1 + int(max(n.at[1] for n in graph.nodes.values() if n.at[1] == int(n.at[1])))
     above, below = [0] * lanes, [0] * lanes
     for block in blocks.values():
         lane = block.node.at[1]
@@ -299,9 +311,7 @@ def laid_out_wide(graph):
             y = line_of(lines, edge.wide)
             a, b = x1 + gap, x2 - gap
             path = curve((x1, y1), (x1 + gap / 2, y1), (a - gap / 2, y), (a, y))
-            path += f" H {b:.0f} " + curve(
-                None, (b + gap / 2, y), (x2 - gap / 2, y2), (x2, y2)
-            )
+            path += f" H {b:.0f} " + curve(None, (b + gap / 2, y), (x2 - gap / 2, y2), (x2, y2))
             middle = (a + b) / 2, y
         middle = middle[0], middle[1] - 10 * (abs(y1 - y2) < 1 or edge.wide is not None)
         paths[parent, child] = path, middle
@@ -343,9 +353,7 @@ def laid_out_narrow(graph):
         else:
             x, a, b = centre(edge.narrow), y1 + gap, y2 - gap
             path = curve((x1, y1), (x1, y1 + gap / 2), (x, a - gap / 2), (x, a))
-            path += f" V {b:.0f} " + curve(
-                None, (x, b + gap / 2), (x2, y2 - gap / 2), (x2, y2)
-            )
+            path += f" V {b:.0f} " + curve(None, (x, b + gap / 2), (x2, y2 - gap / 2), (x2, y2))
             middle = x, (a + b) / 2
         paths[parent, child] = path, middle
     return blocks, paths, NARROW, size
@@ -385,9 +393,7 @@ def level(p, c):
 
 def drawing(graph, name, kind):
     """One of the two drawings as SVG."""
-    blocks, paths, width, size = (laid_out_wide if kind == "wide" else laid_out_narrow)(
-        graph
-    )
+    blocks, paths, width, size = (laid_out_wide if kind == "wide" else laid_out_narrow)(graph)
     first, (forward, backward) = graph.first_shown(), graph.lit()
     arrow = f"{name}-{kind}-arrow"
     lines, strips, labels = [], [], []
@@ -420,9 +426,7 @@ def drawing(graph, name, kind):
                 + "</g>"
             )
     ys = [float(y) for path, _ in paths.values() for y in heights_of(path)]
-    ys += [
-        middle[1] - 10 for pair, (_, middle) in paths.items() if graph.edges[pair].label
-    ]
+    ys += [middle[1] - 10 for pair, (_, middle) in paths.items() if graph.edges[pair].label]
     top = min([b.y for b in blocks.values()] + ys) - 4
     bottom = max([b.y + b.height for b in blocks.values()] + ys) + 4
     return (
@@ -465,9 +469,7 @@ def cells(block, name, unit, texts, down, words):
         f"{lettered(name)}</text>"
     ]
     if unit:
-        drawn.append(
-            f'<text class="unit" x="{end:.0f}" y="{middle + 8:.0f}">in {unit}</text>'
-        )
+        drawn.append(f'<text class="unit" x="{end:.0f}" y="{middle + 8:.0f}">in {unit}</text>')
     if words:
         for r, word in enumerate(block.node.rows):
             drawn.append(
@@ -534,11 +536,10 @@ def described(name):
     return run_path(str(GRAPHS / f"{name}.py"))["graph"]
 
 
-class GraphDirective(SphinxDirective):
+class GraphDirective(Figure):
     """``{graph} layer_norm``, with the caption as its body."""
 
     required_arguments = 1
-    has_content = True
 
     def run(self):
         (name,) = self.arguments
@@ -547,22 +548,10 @@ class GraphDirective(SphinxDirective):
             raise self.error(f"{description} is not there")
         for source in (description, Path(__file__), *PACKAGE.rglob("*.py")):
             self.env.note_dependency(str(source))
-        self.env.metadata[self.env.docname]["graphs"] = True
-        graph = nodes.container(classes=["graph"], ids=[f"graph-{name}"])
-        graph += nodes.raw("", figure(described(name), name), format="html")
-        caption = nodes.container(classes=["caption"])
-        self.state.nested_parse(self.content, self.content_offset, caption)
-        graph += caption
-        return [graph]
-
-
-def link_the_script(app, page, template, context, doctree):
-    """Link the script of the graphs, on pages that have one."""
-    if app.env.metadata.get(page, {}).get("graphs"):
-        app.add_js_file("graph.js", loading_method="defer")
+        self.load("graph.js")
+        return self.figure(figure(described(name), name), ["graph"], f"graph-{name}")
 
 
 def setup(app):
     app.add_directive("graph", GraphDirective)
-    app.connect("html-page-context", link_the_script)
     return {"parallel_read_safe": True}

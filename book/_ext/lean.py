@@ -2,7 +2,10 @@
 
 import re
 import shutil
+from itertools import groupby, pairwise
 from pathlib import Path
+
+import tinycss2
 
 MATHJAX = [
     "startup.js",
@@ -20,11 +23,6 @@ MATHJAX = [
 ]
 SCRIPT = r"\s*<script[^>]*\b{}\.js[^>]*></script>"
 SHEETS = ["styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css"]
-# An at-rule without rules inside, the beginning of a group of rules, a rule, the end of a group.
-CSS = re.compile(
-    r"@(?:font-face|(?:-webkit-)?keyframes|charset|import|page)[^{};]*"
-    r"(?:;|\{(?:[^{}]*|(?:[^{}]*\{[^{}]*\})*[^{}]*)\})|@[^{]+\{|[^{}]+\{[^{}]*\}|\}"
-)
 
 
 def without_scripts(html, *names):
@@ -38,9 +36,7 @@ def give_the_template_its_function(app, page, template, context, doctree):
 
 
 def choose_mathjax(app, config):
-    config.mathjax_path = (
-        "mathjax/startup.js"  # which loads the parts named in _config.yml
-    )
+    config.mathjax_path = "mathjax/startup.js"  # which loads the parts named in _config.yml
 
 
 def leave_out(app, exception):
@@ -60,39 +56,34 @@ def leave_out(app, exception):
         if mathjax not in path.parents:
             used |= set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
     for path in [path for sheet in SHEETS for path in static.glob(sheet)]:
-        path.write_text(
-            pruned(path.read_text(encoding="utf-8"), used), encoding="utf-8"
-        )
+        path.write_text(pruned(path.read_text(encoding="utf-8"), used), encoding="utf-8")
 
 
 def pruned(css, used):
     """A style sheet without the rules for classes and ids that no page and no script names."""
-    css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
-    kept = []
-    for part in CSS.findall(css):
-        if part.startswith("@font-face"):
-            continue  # the icons come with course.css
-        if part.startswith("@") or part == "}":
-            kept.append(part)
-            if part == "}" and kept[-2].endswith("{"):
-                del kept[-2:]
-            continue
-        selectors, rule = part.split("{", 1)
-        selectors = [one for one in commas(selectors) if needed(one, used)]
-        if selectors:
-            kept.append(",".join(selectors) + "{" + rule)
-    return "".join(kept)
+    rules = tinycss2.parse_stylesheet(css, skip_comments=True, skip_whitespace=True)
+    return "".join(kept(rule, used) for rule in rules)
 
 
-def commas(selectors):
-    """The selectors of a list, whose brackets may hold lists of their own."""
-    return re.findall(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+", selectors)
+def kept(rule, used):
+    """What is left of a rule as text: the icons' fonts come with type.css."""
+    if rule.type == "at-rule" and rule.at_keyword in ("media", "supports"):
+        inside = pruned(tinycss2.serialize(rule.content), used)
+        return f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{inside}}}" if inside else ""
+    if rule.type == "qualified-rule":
+        groups = [list(g) for comma, g in groupby(rule.prelude, lambda t: t == ",") if not comma]
+        rule.prelude = tinycss2.parse_component_value_list(
+            ",".join(tinycss2.serialize(group) for group in groups if needed(group, used))
+        )
+        return rule.serialize() if rule.prelude else ""
+    return "" if rule.type == "error" or rule.at_keyword == "font-face" else rule.serialize()
 
 
 def needed(selector, used):
-    plain = re.sub(r":(?:not|is|where|has)\((?:[^()]|\([^()]*\))*\)", "", selector)
-    names = re.findall(r"[.#]((?:[\w-]|\\.)+)", plain)
-    return all(name.replace("\\", "") in used or "\\" in name for name in names)
+    """Whether all classes and ids of a selector are used; those in :not() and the like may not."""
+    classes = [name for dot, name in pairwise(selector) if dot == "." and name.type == "ident"]
+    ids = [token for token in selector if token.type == "hash"]
+    return all(token.value in used or re.search(r"[^\w-]", token.value) for token in classes + ids)
 
 
 def setup(app):

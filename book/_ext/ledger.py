@@ -1,40 +1,32 @@
 """The equation ledger: every gradient equation, its function, its tests and their errors.
 
-``python book/_ext/ledger.py`` measures the errors and stores them, where what is stored does not
-hold.
+``python book/_ext/ledger.py`` measures the errors, and stores them where what is stored does not
+hold; with the report of a run of all tests it says what does not hold, as `make test` asks.
 """
 
 import ast
-import json
+import math
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
 from sphinx.errors import ExtensionError
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
-from stamps import (
-    RECORDED,
-    changes,
-    executed_now,
-    kept,
-    sentence,
-    stamp,
-)
+from stored import RECORDED, computed_with, read_json, sentence, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = "book/ledger.json"
 GROUPS = {  # what the tests measure: without tests/parity, and there, where PyTorch is installed
-    "NumPy": "Errors of central differences and the complex step",
-    "PyTorch": "Errors against PyTorch",
+    "NumPy": ("Errors of central differences and the complex step", ["numpy", "scipy", "sympy"]),
+    "PyTorch": ("Errors against PyTorch", ["numpy", "torch"]),
 }
+ROUNDING = 1e-15  # errors are not told apart below it, nor above it within a factor of 10
 WITNESSES = [  # its name in the report, in the book, and whether it leaves an error
     ("central-differences", "central", True),
     ("complex-step", "complex", True),
@@ -42,7 +34,6 @@ WITNESSES = [  # its name in the report, in the book, and whether it leaves an e
     ("pytorch", "PyTorch", True),
 ]
 GRADIENT = r"eq:[a-z0-9-]+-backward[a-z0-9-]*"
-LOGGER = logging.getLogger(__name__)
 
 
 class Function(NamedTuple):
@@ -59,40 +50,17 @@ def setup(app):
 
 
 def take_the_checks(app):
-    """Take what the tests have measured as it is stored, or measure it where that does not hold."""
-    root = Path(app.srcdir)
+    """Take what the tests have measured as it is stored."""
+    store = read_json(Path(app.srcdir) / STORE)
     app.env.equation_checks = checks = {}
-    app.env.equation_checks_from = sentences = []
-    for group, stored in read_store(root).items():
-        why = reason(root, group, stored)
-        if why and not measurable(group):
-            LOGGER.info(f"ledger, {group}: left out, since {why}")
-            continue
-        if why:
-            make = partial(measure, root, group, why, LOGGER.info)
-            stored = json.loads(
-                kept(root, f"{group}.json", stamp_of(root, group), make)
-            )
-        for label, found in stored["checks"].items():
+    for group in store.values():
+        for label, found in group["checks"].items():
             check = checks.setdefault(label, {"errors": {}, "tests": []})
             check["errors"] |= found["errors"]
             check["tests"] += found["tests"]
-        sentences.append(sentence(GROUPS[group], stored["executed"], stored=not why))
-
-
-def read_store(root):
-    path = root / STORE
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {group: stored.get(group) for group in GROUPS}
-
-
-def reason(root, group, stored):
-    """Say why the stored errors of a group cannot be taken; empty, if they can."""
-    return changes(stored and stored["executed"], stamp_of(root, group))
-
-
-def measurable(group):
-    return group != "PyTorch" or find_spec("torch") is not None
+    app.env.equation_checks_from = [
+        sentence(GROUPS[name][0], group["executed"]) for name, group in store.items()
+    ]
 
 
 def tests_of(root, group):
@@ -106,60 +74,31 @@ def tests_of(root, group):
     ]
 
 
-def stamp_of(root, group):
-    paths = tests_of(root, group)
-    fixtures = {folder / "conftest.py" for path in paths for folder in path.parents}
-    ours = [
-        path for path in sorted(fixtures) if path.is_file() and root in path.parents
-    ]
-    return stamp(root, *paths, *ours, without=root / "transformer_core" / "practice")
-
-
-def measure(root, group, why, say):
-    """Run the tests of a group that witness an equation.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    group : str
-        One of ``GROUPS``.
-    why : str
-        The reason, for the line that is said.
-    say : callable
-        What says it, ``print`` for example.
-
-    Returns
-    -------
-    str
-        JSON with ``checks``: label to tests and errors, and ``executed``: what they were
-        measured with.
+def measure(root, group):
+    """Run the tests of a group that witness an equation: label to tests and errors.
 
     Raises
     ------
     ExtensionError
         If a test fails.
     """
-    say(f"ledger, {group}: measured, since {why}")
-    executed = executed_now(stamp_of(root, group))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", *map(str, tests_of(root, group))]
         command += ["-m", "equation", "-n", "2", f"--junitxml={report}"]
         environment = os.environ | RECORDED
-        result = subprocess.run(
-            command, cwd=root, env=environment, capture_output=True, text=True
-        )
+        result = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
         if result.returncode:
             raise ExtensionError(f"equation ledger: a check fails\n{result.stdout}")
-        checks = read_report(report)
-    return json.dumps({"executed": executed, "checks": checks})
+        return read_report(report, group)
 
 
-def read_report(report):
-    """What the tests have measured: label to tests and largest errors, to the digit shown."""
+def read_report(report, group):
+    """What tests of a group have measured: label to tests and largest errors, as they are shown."""
     checks = {}
     for case in ElementTree.parse(report).iter("testcase"):
+        if case.get("classname").startswith("tests.parity") != (group == "PyTorch"):
+            continue
         properties = [(p.get("name"), p.get("value")) for p in case.iter("property")]
         found = dict(properties)
         for label in (value for name, value in properties if name == "equation"):
@@ -177,20 +116,41 @@ def read_report(report):
     return checks
 
 
-def main():
-    """Measure the errors of the groups whose stored ones do not hold, and store them."""
-    store = read_store(ROOT)
-    for group, stored in store.items():
-        why = reason(ROOT, group, stored)
-        if why and not measurable(group):
+def differences(stored, checks):
+    """Say in which equations what is stored does not hold, if these are the checks."""
+    for label in sorted(stored | checks):
+        one, other = (
+            {"tests": [], "errors": {}} | each.get(label, {}) for each in (stored, checks)
+        )
+        if one["tests"] != other["tests"]:
+            yield f"{label}: expected {one['tests']}, got {other['tests']}"
+        for witness in sorted(one["errors"] | other["errors"]):
+            errors = [each["errors"].get(witness, math.inf) for each in (one, other)]
+            least, largest = sorted(max(error, ROUNDING) for error in errors)
+            if not largest <= 10 * least:
+                yield f"{label}, {witness}: expected an error like {errors[0]}, got {errors[1]}"
+
+
+def main(report=None):
+    """Measure the errors and store what does not hold, or compare them with a report."""
+    store = read_json(ROOT / STORE)
+    if report:
+        found = {group: read_report(report, group) for group in GROUPS}
+        wrong = [
+            why
+            for group, checks in found.items()
+            if checks
+            for why in differences(store[group]["checks"], checks)
+        ]
+        sys.exit("\n".join([*wrong, "make ledger"]) if wrong else 0)
+    for group, (_, packages) in GROUPS.items():
+        if group == "PyTorch" and find_spec("torch") is None:
             print(f"ledger, {group}: not measured, since it is not installed")
-        elif why:
-            try:
-                store[group] = json.loads(measure(ROOT, group, why, print))
-            except ExtensionError as error:
-                sys.exit(str(error))
-    text = json.dumps(store, indent=1, sort_keys=True) + "\n"
-    (ROOT / STORE).write_text(text, encoding="utf-8", newline="\n")
+            continue
+        checks = measure(ROOT, group)
+        if group not in store or any(differences(store[group]["checks"], checks)):
+            store[group] = {"executed": computed_with(*packages), "checks": checks}
+    write_json(ROOT / STORE, store)
 
 
 def gradient_equations(root):
@@ -281,4 +241,4 @@ def listing_id(path, name):
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

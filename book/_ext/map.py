@@ -4,6 +4,7 @@ The drawing is made from ``PANELS``. A part is lit on the page of its chapter.
 """
 
 import re
+from itertools import chain
 from typing import NamedTuple
 
 from docutils import nodes
@@ -87,8 +88,9 @@ def both(forward, backward):
     return [Line(forward), Line(backward, "backward")]
 
 
-def up(x, low, high):
-    return both(f"{x - 4} {low} {x - 4} {high}", f"{x + 4} {high} {x + 4} {low}")
+def up(low, high, *xs):
+    ways = (both(f"{x - 4} {low} {x - 4} {high}", f"{x + 4} {high} {x + 4} {low}") for x in xs)
+    return [line for way in ways for line in way]
 
 
 def block(x, y, part):
@@ -98,14 +100,13 @@ def block(x, y, part):
         Part(chapter, x + 20, y + 27, 122, 31, label, shape),
         Part("270", x + 20, y, 34, 18, "add"),
         Part("150", x + 64, y, 78, 18, "LayerNorm"),
-        *up(x + 37, y + 27, y + 18),
+        *up(y + 27, y + 18, x + 37),
         Line(f"{x + 54} {y + 6} {x + 64} {y + 6}"),
         Line(f"{x + 64} {y + 13} {x + 54} {y + 13}", "backward"),
-        *up(x + 103, y + 68, y + 58),
+        *up(y + 68, y + 58, x + 103),
         Line(f"{x + 99} {y + 65} {x + 8} {y + 65} {x + 8} {y + 6} {x + 20} {y + 6}"),
         Line(
-            f"{x + 20} {y + 13} {x + 14} {y + 13} {x + 14} {y + 62} {x + 107} {y + 62}",
-            "backward",
+            f"{x + 20} {y + 13} {x + 14} {y + 13} {x + 14} {y + 62} {x + 107} {y + 62}", "backward"
         ),
     ]
 
@@ -117,14 +118,27 @@ def layer(x, top, *parts):
     return found
 
 
-def row(y, title, *parts):
-    """Parts side by side under a title."""
+def row(y, line):
+    """Parts side by side under a title, from a line of ``AROUND``."""
+    title, _, parts = " ".join(line.split()).partition(": ")
+    parts = parts.split("; ")
     width = (WIDTH - 2 - 6 * (len(parts) - 1)) / len(parts)
     return [Words(1, y, title, "title")] + [
-        Part(chapter, 1 + n * (width + 6), y + 8, width, 36, *words)
-        for n, (chapter, *words) in enumerate(parts)
+        Part(part[:3], 1 + n * (width + 6), y + 8, width, 36, *part[4:].split(" / "))
+        for n, part in enumerate(parts)
     ]
 
+
+# A row each: its title, and parts with their chapters; | breaks a label, / begins its second line.
+AROUND = """
+From gradients to a step: 250 clipping,|schedule; 240 optimiser / Adam, AdamW; 260 steepest|descent
+Are the gradients right?: 110 gradient|check; 170 when|checks lie; 320 museum of|mistakes;
+  370 blind|cases
+Trained models: 310 encoder; 330 encoder–|decoder; 340 Mini-|BERT; 350 masked|words; 360 plateau
+Cost: 410 parameters,|operations, bytes; 420 time of|a step
+Many machines: 450 batch and states|in pieces; 460 one layer|in pieces; 470 far|apart
+Mathematics: 910 Taylor; 920 Jacobians; 930 eigen-|values; 940 expec-|tation
+"""
 
 FEED_FORWARD = ("160", "feed-forward", "inside B×T×F")
 
@@ -138,11 +152,11 @@ PANELS = {
         [
             Part("010", 1, 1, 134, 22, "The Transformer", kind="part head"),
             Part("140", 162, 1, 148, 22, "cross-entropy → loss"),
-            *up(236, 32, 23),
+            *up(32, 23, 236),
             Part("130", 162, 32, 148, 22, "softmax  B×T×V"),
-            *up(236, 63, 54),
+            *up(63, 54, 236),
             Part("120", 60, 63, 250, 22, "read-out, linear  B×T×V"),
-            *up(236, 97, 85),
+            *up(97, 85, 236),
             *layer(
                 162,
                 97,
@@ -162,11 +176,9 @@ PANELS = {
             Line("109 85 109 165", "backward alone"),
             Line("101 149 153 149 153 212 182 212"),
             Line("182 219 157 219 157 156 109 156", "backward"),
-            *up(105, 327, 315),
-            *up(265, 327, 315),
+            *up(327, 315, 105, 265),
             Part("230", 2, 327, 308, 34, "embedding + positions", "B×S×D and B×T×D"),
-            *up(105, 377, 361),
-            *up(265, 377, 361),
+            *up(377, 361, 105, 265),
             Words(76, 391, "encoder: cats chase mice"),
             Words(236, 391, "decoder: les chats"),
         ],
@@ -184,31 +196,26 @@ PANELS = {
             *both("201 34 221 34", "221 42 201 42"),
             Part("120", 221, 20, 90, 36, "linear", "F → D"),
             Words(1, 82, "Inside attention", "title"),
-            *up(206, 92, 72),
+            *up(92, 72, 206),
             Part("220", 1, 92, 310, 24, "heads joined, linear  B×T×D"),
-            *up(206, 127, 116),
+            *up(127, 116, 206),
             Part("210", 1, 127, 310, 34, "weights × values", "B×H×T×K"),
-            *up(104, 172, 161),
+            *up(172, 161, 104),
             Part("290", 1, 172, 206, 20, "dropout"),
-            *up(104, 203, 192),
+            *up(203, 192, 104),
             Part("130", 1, 203, 206, 20, "softmax"),
-            *up(104, 234, 223),
+            *up(234, 223, 104),
             Part("210", 1, 234, 206, 20, "mask"),
-            *up(104, 265, 254),
+            *up(265, 254, 104),
             Part("210", 1, 265, 206, 34, "queries · keys / √K", "B×H×T×S"),
-            *up(50, 310, 299),
-            *up(156, 310, 299),
-            *up(262, 310, 161),
+            *up(310, 299, 50, 156),
+            *up(310, 161, 262),
             Part("220", 1, 310, 310, 20, "split into H heads"),
-            *up(50, 341, 330),
-            *up(156, 341, 330),
-            *up(262, 341, 330),
+            *up(341, 330, 50, 156, 262),
             Part("120", 1, 341, 98, 34, "queries", "linear", "part query"),
             Part("120", 107, 341, 98, 34, "keys", "linear", "part key"),
             Part("120", 213, 341, 98, 34, "values", "linear", "part value"),
-            *up(50, 386, 375),
-            *up(156, 386, 375),
-            *up(262, 386, 375),
+            *up(386, 375, 50, 156, 262),
             Words(50, 398, "B×T×D"),
             Words(209, 398, "B×S×D"),
         ],
@@ -217,50 +224,8 @@ PANELS = {
         "Around the model: the step from gradients to parameters, checks of the gradients, the "
         "models that are trained, what they cost, many machines, and the mathematics that is used.",
         [
-            *row(
-                11,
-                "From gradients to a step",
-                ("250", "clipping,\nschedule"),
-                ("240", "optimiser", "Adam, AdamW"),
-                ("260", "steepest\ndescent"),
-            ),
-            *row(
-                68,
-                "Are the gradients right?",
-                ("110", "gradient\ncheck"),
-                ("170", "when\nchecks lie"),
-                ("320", "museum of\nmistakes"),
-                ("370", "blind\ncases"),
-            ),
-            *row(
-                125,
-                "Trained models",
-                ("310", "encoder"),
-                ("330", "encoder–\ndecoder"),
-                ("340", "Mini-\nBERT"),
-                ("350", "masked\nwords"),
-                ("360", "plateau"),
-            ),
-            *row(
-                182,
-                "Cost",
-                ("410", "parameters,\noperations, bytes"),
-                ("420", "time of\na step"),
-            ),
-            *row(
-                239,
-                "Many machines",
-                ("450", "batch and states\nin pieces"),
-                ("460", "one layer\nin pieces"),
-                ("470", "far\napart"),
-            ),
-            *row(
-                296,
-                "Mathematics",
-                ("910", "Taylor"),
-                ("920", "Jacobians"),
-                ("930", "eigen-\nvalues"),
-                ("940", "expec-\ntation"),
+            *chain.from_iterable(
+                map(row, range(11, 354, 57), re.split(r"\n(?! )", AROUND.strip()))
             ),
             Line("1 362 41 362"),
             Words(50, 366, "values, forward", "small"),
@@ -288,7 +253,7 @@ def link(part, here, titles):
     chapter = page_of(part)
     lit = ' aria-current="page"' if chapter == here else ""
     x, middle = part.x + part.width / 2, part.y + part.height / 2
-    lines = [(line, "name") for line in part.label.split("\n")]
+    lines = [(line, "name") for line in part.label.split("|")]
     lines += [(part.below, "shape")] * bool(part.below)
     texts = " ".join(
         f'<text class="{kind}" x="{x:g}" y="{middle + 4 + 14 * (n - (len(lines) - 1) / 2):g}">'

@@ -6,13 +6,13 @@ width is the same everywhere, and so is the size of its letters.
 """
 
 from dataclasses import dataclass
+from functools import partialmethod
 from html import escape
 from pathlib import Path
 from runpy import run_path
 
 import numpy as np
-from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
+from figures import Figure
 
 FIGURES = Path(__file__).parents[1] / "margin_figures"
 PACKAGE = Path(__file__).parents[2] / "transformer_core"
@@ -53,27 +53,17 @@ class Sketch:
         self.height = self.drawn + 2 * EDGE
         self.marks, self.alt = [], ""
 
-    def add(self, kind, xs, ys, hue, **more):
+    def add(self, kind, xs, ys, hue="", **more):
+        hue = hue or ("soft" if kind in ("thin", "dashed", "specks") else "ink")
         points = np.column_stack(np.broadcast_arrays(*np.atleast_1d(xs, ys)))
         self.marks.append(Mark(kind, points.astype(float), hue, **more))
 
-    def line(self, xs, ys, hue="ink"):
-        self.add("line", xs, ys, hue)
-
-    def thin(self, xs, ys, hue="soft"):
-        self.add("thin", xs, ys, hue)
-
-    def dashed(self, xs, ys, hue="soft"):
-        self.add("dashed", xs, ys, hue)
-
-    def area(self, xs, ys, hue):
-        self.add("area", xs, ys, hue)
-
-    def dots(self, xs, ys, hue="ink"):
-        self.add("dots", xs, ys, hue)
-
-    def specks(self, xs, ys, hue="soft"):
-        self.add("specks", xs, ys, hue)
+    line = partialmethod(add, "line")
+    thin = partialmethod(add, "thin")
+    dashed = partialmethod(add, "dashed")
+    area = partialmethod(add, "area")
+    dots = partialmethod(add, "dots")
+    specks = partialmethod(add, "specks")
 
     def arrow(self, start, end, hue="ink"):
         self.add("arrow", *zip(start, end, strict=True), hue)
@@ -119,8 +109,7 @@ class Sketch:
         if mark.kind in ("dots", "specks"):
             radius = 3 if mark.kind == "dots" else 1.5
             return "".join(
-                f'<circle {style} cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
-                for x, y in points
+                f'<circle {style} cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>' for x, y in points
             )
         if mark.kind in ("full", "empty"):
             (x, y), (right, bottom) = points
@@ -164,11 +153,10 @@ def drawn(name):
     return run_path(str(FIGURES / f"{name}.py"))["sketch"]
 
 
-class MarginFigure(SphinxDirective):
+class MarginFigure(Figure):
     """``{margin-figure} surprise``, with the caption, a few words at most, as its body."""
 
     required_arguments = 1
-    has_content = True
 
     def run(self):
         (name,) = self.arguments
@@ -177,10 +165,7 @@ class MarginFigure(SphinxDirective):
             raise self.error(f"{source} is not there")
         for path in (source, Path(__file__), *PACKAGE.rglob("*.py")):
             self.env.note_dependency(str(path))
-        figure = nodes.container(classes=["margin", "margin-figure"])
-        figure += nodes.raw("", drawn(name).svg(), format="html")
-        self.state.nested_parse(self.content, self.content_offset, figure)
-        return [figure]
+        return self.figure(drawn(name).svg(), ["margin", "margin-figure"], caption=())
 
 
 def setup(app):

@@ -11,14 +11,19 @@ import sys
 from copy import deepcopy
 from pathlib import Path
 
+from transformer_practice.engine.planting import places
+from transformer_practice.mistakes import Mutant
+
 # From the top of the file to its end. In a folder, what is imported stands before what imports it.
 ORDER = ["foundation", "ops", "tasks", "optim", "gradient_check"]
 # Options that the encoder leaves alone, by function: they are None.
 UNUSED = {"softmax": "keep", "step": "max_norm"}
-# Texts that give way to others, by part: no mask, no dropout, no clipping.
+# Texts that give way to others, by part: no mask, no dropout, no clipping, no ranks.
 EDITS = {
     "AttentionCache": {"\n    dropout: DropoutCache = DropoutCache(None, 0)": ""},
     "attention": {
+        "    if shared(query, key):\n"
+        "        return shared_attention(query, key, value, keep, rate, rng)\n": "",
         ", keep=None, rate=0, rng=None": "",
         "softmax(scores, keep)": "softmax(scores)",
         "    dropped, dropout_cache = dropout(weights, rate, rng)\n": "",
@@ -26,6 +31,8 @@ EDITS = {
         "softmax_cache, dropout_cache)": "softmax_cache)",
     },
     "attention_backward": {
+        "    if shared(cache.query, cache.key):\n"
+        "        return shared_attention_backward(doutput, cache)\n": "",
         "softmax_cache, dropout_cache = cache": "softmax_cache = cache",
         "    dropped = dropout_backward(weights, dropout_cache)\n": "",
         "dropped.swapaxes": "weights.swapaxes",
@@ -33,6 +40,11 @@ EDITS = {
         "ddropped = ": "dweights = ",
     },
     "Optimizer": {
+        "norm=None, map=map": "map=map",
+        "        if not isinstance(current, Pieces):\n": "",
+        "            current = Pieces(current, partial(global_norm, map=map))\n": "",
+        "        self.norm, self.publish = (norm or current.norm, current.publish)\n": "",
+        "\n        self.publish()": "",
         "        factor = 1.0\n\n": "",
         "        def update(name, parameter, grad, *averages):\n": "",
         "            self.update(name, parameter, factor * grad, *averages)\n": "",
@@ -176,9 +188,7 @@ class Module:
         docstring, *statements = ast.parse(source).body
         self.header = ast.get_source_segment(source, docstring)
         path = name.partition(".")[2].replace(".", "/")
-        self.title = (
-            "# The encoder, and its training" if self.in_script else f"# {path}.py"
-        )
+        self.title = "# The encoder, and its training" if self.in_script else f"# {path}.py"
         self.parts, self.inside, self.outside = {}, {}, {}
         for node in statements:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -193,11 +203,7 @@ class Module:
             if origin.partition(".")[0] == PACKAGE:
                 self.inside[name] = origin, alias.name
             else:
-                alone = (
-                    ast.ImportFrom(origin, [alias], 0)
-                    if origin
-                    else ast.Import([alias])
-                )
+                alone = ast.ImportFrom(origin, [alias], 0) if origin else ast.Import([alias])
                 self.outside[name] = ast.unparse(alone)
 
     def text(self, part, attributes):
@@ -206,10 +212,9 @@ class Module:
         if self.in_script:
             return ast.get_source_segment(self.source, node)
         short = ast.unparse(Shortener(attributes).visit(deepcopy(node)))
-        for old, new in EDITS.get(part, {}).items():
-            if short.count(old) != 1:
-                raise ValueError(f"{part}: expected {old!r} once in\n{short}")
-            short = short.replace(old, new)
+        edits = Mutant(part, "", "this part", EDITS.get(part, {}), "")
+        for start, end, new in sorted(places(short, edits), reverse=True):
+            short = short[:start] + new + short[end:]
         return "\n".join(map(bare, short.splitlines()))
 
 
@@ -251,9 +256,7 @@ class Shortener(ast.NodeTransformer):
         if ends:
             del node.body[ends[0] + 1 :]
         read = {
-            n.id
-            for n in ast.walk(node)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
         }
         node.body = [
             n
@@ -282,10 +285,9 @@ class Shortener(ast.NodeTransformer):
 
     def decided(self, test):
         """Tell whether a test holds, None if that is open."""
-        return {
-            f"{self.unused} is None": True,
-            f"{self.unused} is not None": False,
-        }.get(ast.unparse(test))
+        return {f"{self.unused} is None": True, f"{self.unused} is not None": False}.get(
+            ast.unparse(test)
+        )
 
 
 def bare(line):
@@ -316,6 +318,4 @@ def part_name(node):
 
 if __name__ == "__main__":
     write(ROOT)
-    print(
-        f"{TARGET}: {len((ROOT / TARGET).read_text(encoding='utf-8').splitlines())} lines"
-    )
+    print(f"{TARGET}: {len((ROOT / TARGET).read_text(encoding='utf-8').splitlines())} lines")

@@ -1,14 +1,15 @@
-"""The notebooks' outputs: taken as they are stored while their stamp holds, else computed.
+"""The notebooks' outputs: taken as they are stored while the cells are those that were executed.
 
-``python book/_ext/outputs.py`` computes and stores those whose stamp does not hold, or those of the
-notebooks that are named.
+``python book/_ext/outputs.py`` executes the other notebooks and stores their outputs, or executes
+those that are named. That the package still computes what is stored, `make test` sees, which
+executes them all. Beside the notebooks ``executed.json`` tells the cells, versions and machine.
 """
 
 import ast
+import hashlib
 import json
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -17,17 +18,12 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
-from stamps import (
-    RECORDED,
-    changes,
-    executed_now,
-    fingerprint,
-    kept,
-    sentence,
-    stamp,
-)
+from stored import RECORDED, computed_with, everything_anew, read_json, sentence, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
+EXECUTED = "executed.json"  # beside the notebooks
+TAGS = {"raises-exception", "skip-execution"}  # which change what a cell does
+STARTER = "starter"  # of a cell that does nothing until a reader writes in it: it does not count
 DRAWING = {"ax", "axes", "axis", "fig", "glue", "plots", "plt"}
 LOGGER = logging.getLogger(__name__)
 
@@ -80,22 +76,27 @@ def with_outputs(root, path):
         If the notebook has to be executed and a cell fails.
     """
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    why = reason(root, path)
+    executed = read_json(path.parent / EXECUTED).get(path.stem)
+    why = reason(notebook, executed)
     if why:
-        make = partial(execute, root, path, why, LOGGER.info)
-        made = json.loads(kept(root, path.name, stamp(root, path), make))
-        notebook["metadata"]["executed"] = made["metadata"]["executed"]
+        folder = root / "_build" / "executed" / fingerprint_of_cells(notebook)
+        if everything_anew() or not (folder / path.name).exists():
+            LOGGER.info(f"{path.name}: executed, since {why}")
+            execute(path, folder)
+        made = json.loads((folder / path.name).read_text(encoding="utf-8"))
+        executed = read_json(folder / EXECUTED)[path.stem]
         for cell, new in zip(code_cells(notebook), code_cells(made), strict=True):
             cell["outputs"] = new["outputs"]
     for cell in code_cells(notebook):
         if "mystnb" in cell["metadata"]:
-            cell["metadata"]["mystnb"]["image"]["alt"] = alternative_text(
-                cell, notebook
-            )
-    executed = notebook["metadata"].pop("executed")
-    line = sentence("Outputs", executed, stored=not why)
+            cell["metadata"]["mystnb"]["image"]["alt"] = alternative_text(cell, notebook)
     notebook["cells"].append(
-        {"cell_type": "markdown", "id": "executed", "metadata": {}, "source": line}
+        {
+            "cell_type": "markdown",
+            "id": "executed",
+            "metadata": {},
+            "source": sentence("Outputs", executed),
+        }
     )
     return notebook
 
@@ -113,11 +114,7 @@ def folded(cell):
     lines = source.splitlines()
     first, last = drawing[0].lineno - 1, drawing[-1].end_lineno
     drawn = sum(part.end_lineno - part.lineno + 1 for part in drawing)
-    if (
-        drawn < 3
-        or 2 * drawn <= last - first
-        or "starter" in cell["metadata"].get("tags", ())
-    ):
+    if drawn < 3 or 2 * drawn <= last - first or "starter" in cell["metadata"].get("tags", ()):
         return [cell]
     parts = []
     for part in (lines[:first], lines[first:last], lines[last:]):
@@ -165,55 +162,25 @@ def show_outputs(app, docname, source):
         source[0] = json.dumps(notebook | {"cells": cells})
 
 
-def reason(root, path):
-    """Say why the stored outputs of a notebook cannot be taken.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    path : Path
-        The notebook.
-
-    Returns
-    -------
-    str
-        Empty, if they can.
-    """
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    executed = notebook["metadata"].get("executed")
-    changed = changes(executed, stamp(root, path))
-    if not changed and executed["outputs"] != fingerprint_of_outputs(notebook):
-        return "its outputs were changed"
-    return changed
+def reason(notebook, executed):
+    """Say why the stored outputs of a notebook cannot be taken; empty, if they can."""
+    if everything_anew():
+        return "EXECUTE=all"
+    if executed is None:
+        return "it was never executed"
+    return "" if executed["cells"] == fingerprint_of_cells(notebook) else "its cells changed"
 
 
-def execute(root, path, why, say):
-    """Execute a notebook.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    path : Path
-        The notebook.
-    why : str
-        The reason, for the line that is said.
-    say : callable
-        What says it, ``print`` for example.
-
-    Returns
-    -------
-    str
-        The notebook's text, with new outputs and what they were computed with.
+def execute(path, folder):
+    """Execute a notebook, and store it with its outputs in a folder; the same bytes every time.
 
     Raises
     ------
     CellExecutionError
         If a cell fails.
     """
-    say(f"{path.name}: executed, since {why}")
     notebook = nbformat.read(path, as_version=4)
+    metadata = dict(notebook.metadata)
     client = NotebookClient(
         notebook,
         timeout=900,
@@ -223,39 +190,53 @@ def execute(root, path, why, say):
         resources={"metadata": {"path": path.parent}},
     )
     client.execute(env=os.environ | RECORDED)
-    executed = executed_now(
-        stamp(root, path)
-    )  # now, for a notebook may write what it needs
+    notebook.metadata = metadata  # not the version of the kernel's Python
     for cell in code_cells(notebook):
         for output in cell["outputs"]:
             if "image/svg+xml" in output.get("data", {}):
-                output["data"]["image/svg+xml"] = compact(
-                    output["data"]["image/svg+xml"]
-                )
-    outputs = fingerprint_of_outputs(json.loads(nbformat.writes(notebook)))
-    notebook.metadata["executed"] = executed | {"outputs": outputs}
-    return nbformat.writes(notebook) + "\n"
+                output["data"]["image/svg+xml"] = compact(output["data"]["image/svg+xml"])
+    folder.mkdir(parents=True, exist_ok=True)
+    text = nbformat.writes(notebook) + "\n"
+    (folder / path.name).write_text(text, encoding="utf-8", newline="\n")
+    cells = fingerprint_of_cells(json.loads(text))
+    executed = computed_with("numpy", "matplotlib") | {"cells": cells}
+    write_json(folder / EXECUTED, read_json(folder / EXECUTED) | {path.stem: executed})
 
 
 def code_cells(notebook):
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
+def fingerprint(value):
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
 def fingerprint_of_outputs(notebook):
     return fingerprint([cell["outputs"] for cell in code_cells(notebook)])
 
 
+def fingerprint_of_cells(notebook):
+    return fingerprint(
+        [
+            ("".join(cell["source"]), sorted(TAGS.intersection(cell["metadata"].get("tags", ()))))
+            for cell in code_cells(notebook)
+            if STARTER not in cell["metadata"].get("tags", ())
+        ]
+    )
+
+
 def main(named):
-    """Execute and store the notebooks that are named, or those whose stamp does not hold."""
-    paths = [Path(name).resolve() for name in named]
-    for path in paths or sorted(ROOT.glob("notebooks/*.ipynb")):
-        why = "it was named" if paths else reason(ROOT, path)
+    """Execute and store the notebooks that are named, or those of which other cells are stored."""
+    executed = read_json(ROOT / "notebooks" / EXECUTED)
+    for path in [Path(name).resolve() for name in named] or sorted(ROOT.glob("notebooks/*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        why = "it was named" if named else reason(notebook, executed.get(path.stem))
         if why:
+            print(f"{path.name}: executed, since {why}", flush=True)
             try:
-                text = execute(ROOT, path, why, print)
+                execute(path, path.parent)
             except CellExecutionError as error:
                 sys.exit(f"{path.name}: a cell fails\n{error}")
-            path.write_text(text, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

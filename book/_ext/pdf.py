@@ -124,17 +124,13 @@ def print_page(tab, html, page, names, first, solutions=False):
 
 
 def to_pdf(tab):
-    return tab.pdf(
-        prefer_css_page_size=True, print_background=True, outline=True, tagged=True
-    )
+    return tab.pdf(prefer_css_page_size=True, print_background=True, outline=True, tagged=True)
 
 
 def print_all(browser, html, pages):
     """Print the pages of the book, then the solutions of each."""
     tab = browser.new_page(
-        viewport={"width": TEXT, "height": 900},
-        color_scheme="light",
-        reduced_motion="reduce",
+        viewport={"width": TEXT, "height": 900}, color_scheme="light", reduced_motion="reduce"
     )
     tab.emulate_media(media="print")
     names = [page.rpartition("/")[2] for _, page in pages]
@@ -228,10 +224,7 @@ def add_page(writer, page):
 def places_of(file, pages):
     """The named places of a file: page and height in the joined one."""
     return {
-        name.lstrip("/"): (
-            pages[file.get_destination_page_number(place)],
-            place.get("/Top", 0),
-        )
+        name.lstrip("/"): (pages[file.get_destination_page_number(place)], place.get("/Top", 0))
         for name, place in file.named_destinations.items()
     }
 
@@ -273,9 +266,7 @@ def find(target, place, places, pages):
     for name in (target, plain, SOLUTIONS + plain):
         if place in places.get(name, ()):
             return places[name][place]
-    return (
-        (pages[target][0], pages[target][0].mediabox.top) if target in pages else None
-    )
+    return (pages[target][0], pages[target][0].mediabox.top) if target in pages else None
 
 
 def add_bookmarks(writer, documents, starts):
@@ -286,22 +277,16 @@ def add_bookmarks(writer, documents, starts):
         if document.part != part:
             part = document.part
             above = writer.add_outline_item(title=part, page_number=start)
-        chapter = writer.add_outline_item(
-            title=document.title, page_number=start, parent=above
-        )
+        chapter = writer.add_outline_item(title=document.title, page_number=start, parent=above)
         for heading in sections(document.file.outline):
             page = start + document.file.get_destination_page_number(heading)
-            writer.add_outline_item(
-                title=heading.title, page_number=page, parent=chapter
-            )
+            writer.add_outline_item(title=heading.title, page_number=page, parent=chapter)
 
 
 def sections(outline):
     """The headings under the title of a page."""
     inside = [items for items in outline if isinstance(items, list)]
-    return [
-        item for item in (inside[0] if inside else ()) if not isinstance(item, list)
-    ]
+    return [item for item in (inside[0] if inside else ()) if not isinstance(item, list)]
 
 
 def tags_of(file, writer):

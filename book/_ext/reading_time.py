@@ -24,20 +24,12 @@ def size(text: str) -> Size:
     """Count what a page of MyST Markdown gives its reader, folded solutions included."""
     exercises = len(re.findall(r"^[`:]{3,}\{exercise\}", text, re.MULTILINE))
     text, formulas = re.subn(r"\$\$.*?\$\$(?: \(\S+\))?", " ", text, flags=re.DOTALL)
-    text, code = re.subn(
-        r"^```\w+\n.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE
-    )
+    text, code = re.subn(r"^```\w+\n.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE)
     text, shown = re.subn(
-        r"^```\{(source|mistake|notebook-cell)\}.*?^```$",
-        " ",
-        text,
-        flags=re.DOTALL | re.MULTILINE,
+        r"^```\{(source|mistake|notebook-cell)\}.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE
     )
     text = re.sub(
-        r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$",
-        " ",
-        text,
-        flags=re.MULTILINE,
+        r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$", " ", text, flags=re.MULTILINE
     )
     text = re.sub(r"\{[\w:-]+\}`[^`]*`|\$[^$]+\$|`[^`]+`", " one ", text)
     text = re.sub(r"\]\([^)]*\)", " ", text)

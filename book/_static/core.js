@@ -528,14 +528,6 @@ const core = (() => {
   const adam = (parameters, learningRate, options = {}) =>
     adamW(parameters, learningRate, { ...options, weightDecay: 0 });
 
-  const clipByGlobalNorm = (grads, maxNorm) => {
-    const norm = Math.sqrt(Object.values(grads).reduce(
-      (sum, { data }) => sum + data.reduce((s, v) => s + v * v, 0), 0));
-    const factor = maxNorm / Math.max(norm, maxNorm);
-    return [Object.fromEntries(Object.entries(grads).map(([name, grad]) =>
-      [name, map(grad, (v) => factor * v)])), norm];
-  };
-
   const zerosOf = (parameters) => Object.fromEntries(
     Object.entries(parameters).map(([name, array]) => [name, like(array, array.shape)]));
 
@@ -570,6 +562,6 @@ const core = (() => {
     geluTanh, geluTanhBackward, dropout, dropoutBackward, attention, attentionBackward, splitHeads,
     mergeHeads, causalKeep, paddingKeep, embedding, embeddingBackward, tiedReadout,
     tiedReadoutBackward, sinusoidalPositions, meanSquaredError, meanSquaredErrorBackward,
-    sgd, adam, adamW, clipByGlobalNorm,
+    sgd, adam, adamW,
   };
 })();

@@ -9,7 +9,7 @@ const models = (() => {
   const folder = new URL("models/", document.currentScript.src);
   const asked = {}, waiting = {};
 
-  // What the script of a model calls: see transformer_core/training/eight_bits.py.
+  // What the script of a model calls: see book/living_models.py.
   const register = (name, file) => waiting[name](file);
 
   const load = (name) => {

@@ -3,9 +3,9 @@
 import numpy as np
 from graphs import Graph, row
 
+from book.sentence import KEY, QUERY, TOKENS, VALUE
 from transformer_core.ops import attention, attention_backward, causal_keep
 from transformer_core.ops.softmax import softmax, softmax_backward
-from transformer_core.sentence import KEY, QUERY, TOKENS, VALUE
 
 ln2 = np.log(2)
 keep = causal_keep(3)
@@ -16,59 +16,30 @@ scores = QUERY @ KEY.T / 2
 da = do @ VALUE.T
 ds = softmax_backward(da, cache.softmax)
 
-graph = Graph("A causal head: who may attend to whom", lanes=2)
+graph = Graph("A causal head: who may attend to whom")
+graph.node("S", scores, ds, unit=("ln 2", ln2), back_unit=("1/25", 1 / 25))
+graph.node("keep", keep.astype(int))
 graph.node(
-    "S",
-    "S",
-    scores,
-    ds,
-    at=(0, 1),
-    narrow=(0, 0),
-    unit=("ln 2", ln2),
-    back_unit=("1/25", 1 / 25),
-)
-graph.node("keep", "keep", keep.astype(int), at=(0, 0), narrow=(0, 1))
-graph.node(
-    "A",
     "A",
     cache.weights,
     da,
-    at=(1, 1),
-    narrow=(1, 0),
     of="S keep",
     by=lambda scores, keep: softmax(scores, keep.astype(bool))[0],
 )
-graph.node("V", "V", VALUE, dvalue, at=(1, 2), narrow=(1, 1), hue="value-hue")
-graph.node(
-    "O",
-    "O",
-    o,
-    do,
-    at=(2, 1),
-    narrow=(2, 0),
-    rows=TOKENS,
-    of="A V",
-    by=lambda a, value: a @ value,
-)
+graph.node("V", VALUE, dvalue, hue="value-hue")
+graph.node("O", o, do, rows=TOKENS, of="A V", by=lambda a, value: a @ value)
+graph.place("S 0 1, keep 0 0, A 1 1, V 1 2, O 2 1", narrow="S 0 0, keep 0 1, A 1 0, V 1 1, O 2 0")
 graph.edge("keep", "A", narrow=0.8)
 
-graph.step("Forward. The scores of the three queries, in units of ln 2.", "S")
-graph.step("Row t may attend up to place t: 1 where it may.", "keep")
-graph.step(
-    "Softmax over what is kept: *cats* sees itself alone, *chase* has the weights "
-    f"{row(cache.weights[1])}.",
-    "A",
-)
-graph.step(
-    f"The outputs are averages of the values so far. For *chase*: {row(o[1])}.",
-    "V",
-    "O",
-)
-graph.step(f"Backward. The loss reads *chase* alone: {row(do[1])}.", "O'")
-graph.step(f"The value of *mice* was not read, and gets {row(dvalue[2])}.", "V'")
-graph.step(f"The weights of *chase* are told {row(da[1])}, the hidden one too.", "A'")
-graph.step(
-    f"The scores are told {row(ds[1])}: a weight that is 0 passes nothing back, so the "
-    "backward pass needs no mask.",
-    "S'",
-)
+graph.narrate(f"""
+S: Forward. The scores of the three queries, in units of ln 2.
+keep: Row t may attend up to place t: 1 where it may.
+A: Softmax over what is kept: *cats* sees itself alone, *chase* has the weights
+    {row(cache.weights[1])}.
+V O: The outputs are averages of the values so far. For *chase*: {row(o[1])}.
+O': Backward. The loss reads *chase* alone: {row(do[1])}.
+V': The value of *mice* was not read, and gets {row(dvalue[2])}.
+A': The weights of *chase* are told {row(da[1])}, the hidden one too.
+S': The scores are told {row(ds[1])}: a weight that is 0 passes nothing back, so the backward pass
+    needs no mask.
+""")

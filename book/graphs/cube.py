@@ -1,7 +1,7 @@
 """The cube of 2, as two products: the smallest graph in which x goes two ways."""
 
 import numpy as np
-from graphs import Graph, Way, number
+from graphs import Graph, number
 
 from transformer_core.gradient_check import central_difference, complex_step
 
@@ -16,55 +16,26 @@ point = np.array(x)
 central = float(central_difference(lambda x: x**3, point, h))
 complex_ = float(complex_step(lambda x: x**3, point, h))
 
-graph = Graph("The function x³ at 2, as two products", lanes=2)
-graph.node(
-    "x",
-    "x",
-    x,
-    dx,
-    at=(0, 0),
-    narrow=(0, 0.5),
-    ways=(Way("u", "by u", through_u), Way("y", "directly", directly)),
-)
-graph.node(
-    "u",
-    "u = x·x",
-    u,
-    du,
-    at=(1, 0),
-    narrow=(1, 0),
-    of="x",
-    by=lambda x: x * x,
-    back="ū",
-)
-graph.node(
-    "y",
-    "y = u·x",
-    y,
-    dy,
-    at=(2, 0),
-    narrow=(2, 0.5),
-    of="x u",
-    by=lambda x, u: u * x,
-    back="ȳ",
-)
+graph = Graph("The function x³ at 2, as two products")
+graph.node("x", x, dx)
+graph.node("u u = x·x", u, du, of="x", by=lambda x: x * x, back="ū")
+graph.node("y y = u·x", y, dy, of="x u", by=lambda x, u: u * x, back="ȳ")
+graph.way("x<u", "by u", through_u)
+graph.way("x<y", "directly", directly)
+graph.place("x 0 0, u 1 0, y 2 0", narrow="x 0 0.5, y 2 0.5")
 graph.edge("x", "u", label=f"2x = {number(2 * x)}")
 graph.edge("u", "y", label=f"x = {number(x)}")
 graph.edge("x", "y", label=f"u = {number(u)}", wide=1)
 
-graph.step(f"Forward. The point is x = {number(x)}.", "x")
-graph.step(f"First product: u = x · x = {number(u)}.", "u")
-graph.step(f"Second product: y = u · x = {number(y)}. x stands in both.", "y")
-graph.step(f"Backward. The cotangent of y itself is ȳ = {number(dy)}.", "y'")
-graph.step(f"Through the second product: ū = ȳ · x = {number(du)}.", "u'")
-graph.step(
-    f"And from the first on to x: ū · 2x = {number(du)} · {number(2 * x)} = {number(through_u)}.",
-    "x<u",
-)
-graph.step(f"Directly from the second product: ȳ · u = {number(directly)}.", "x<y")
-graph.step(
-    f"What comes back in two ways adds up: {number(through_u)} + {number(directly)} = "
-    f"{number(dx)}. Measured with h = {h}: {central:.2f} by the central difference, "
-    f"{complex_:.2f} by the complex step.",
-    "x'",
-)
+graph.narrate(f"""
+x: Forward. The point is x = {number(x)}.
+u: First product: u = x · x = {number(u)}.
+y: Second product: y = u · x = {number(y)}. x stands in both.
+y': Backward. The cotangent of y itself is ȳ = {number(dy)}.
+u': Through the second product: ū = ȳ · x = {number(du)}.
+x<u: And from the first on to x: ū · 2x = {number(du)} · {number(2 * x)} = {number(through_u)}.
+x<y: Directly from the second product: ȳ · u = {number(directly)}.
+x': What comes back in two ways adds up: {number(through_u)} + {number(directly)} = {number(dx)}.
+    Measured with h = {h}: {central:.2f} by the central difference, {complex_:.2f} by the complex
+    step.
+""")

@@ -1,15 +1,13 @@
 """A Pre-LN layer of a decoder, with random weights: two rows ask a source of three."""
 
 import numpy as np
-from graphs import Graph, Way
+from graphs import Graph
 
+from book.sentence import EMBEDDING, TOKENS
 from transformer_core.layers import DecoderLayer, LayerSpec
 from transformer_core.ops import causal_keep, layer_norm
-from transformer_core.sentence import EMBEDDING, TOKENS
 
-layer = DecoderLayer(
-    LayerSpec(4, 2, 16, "pre", dtype="float64"), np.random.default_rng(5)
-)
+layer = DecoderLayer(LayerSpec(4, 2, 16, "pre", dtype="float64"), np.random.default_rng(5))
 for parameter in layer.parameters().values():
     parameter *= 1 + (parameter.ndim == 2)
 keep = causal_keep(2)
@@ -37,27 +35,18 @@ dg1, _, _ = layer.cross_attention.backward(dg2, caches.cross_attention)
 dg0, dz, _ = layer.backward(dy[np.newaxis], caches)
 y, dg2, dg1, dg0, dz = y[0], dg2[0], dg1[0], dg0[0], dz[0]
 
-graph = Graph("One layer of a decoder, and its source", lanes=2)
-graph.node("G0", "G₀", g0, dg0, at=(0, 1), narrow=(0, 0), rows=TOKENS[:2], digits=1)
-graph.node(
-    "G1",
-    "G′",
-    g1,
-    dg1,
-    at=(0, 0),
-    narrow=(1, 0),
-    of="G0",
-    by=look_back,
-    digits=1,
-    ways=(Way("G2", "skip", dg2), Way("f", "queries", dg1 - dg2)),
-)
-graph.node("Z", "Z", z, dz, at=(1, 2), narrow=(2, 0.9), rows=TOKENS, digits=1)
-graph.node("f", "f", f, dg2, at=(1, 1), narrow=(3, 0.9), of="G1 Z", by=ask, digits=1)
-graph.node(
-    "G2", "G″", g2, dg2, at=(2, 0), narrow=(4, 0), of="G1 f", by=np.add, digits=1
-)
-graph.node(
-    "G3", "G₁", y, dy, at=(2, 1), narrow=(5, 0), of="G2", by=feed_forward, digits=1
+graph = Graph("One layer of a decoder, and its source", digits=1)
+graph.node("G0 G₀", g0, dg0, rows=TOKENS[:2])
+graph.node("G1 G′", g1, dg1, of="G0", by=look_back)
+graph.node("Z", z, dz, rows=TOKENS)
+graph.node("f", f, dg2, of="G1 Z", by=ask)
+graph.node("G2 G″", g2, dg2, of="G1 f", by=np.add)
+graph.node("G3 G₁", y, dy, of="G2", by=feed_forward)
+graph.way("G1<G2", "skip", dg2)
+graph.way("G1<f", "queries", dg1 - dg2)
+graph.place(
+    "G0 0 1, G1 0 0, Z 1 2, f 1 1, G2 2 0, G3 2 1",
+    narrow="G0 0 0, G1 1 0, Z 2 0.9, f 3 0.9, G2 4 0, G3 5 0",
 )
 graph.edge("G0", "G1", label="self-attention")
 graph.edge("G1", "f", narrow=-0.15)
@@ -65,33 +54,18 @@ graph.edge("G1", "G2", narrow=-0.4)
 graph.edge("Z", "f", label="keys, values")
 graph.edge("G2", "G3", label="FFN")
 
-graph.step(
-    "Forward. The decoder has two rows, and a third word is to be written.", "G0"
-)
-graph.step(
-    "The block of the self-attention, under the causal mask: *cats* attends to itself, *chase* to "
-    "both.",
-    "G1",
-)
-graph.step("The encoder hands over three rows.", "Z")
-graph.step("Each row asks them, and adds what it found.", "f", "G2")
-graph.step("The block of the feed-forward layer.", "G3")
-graph.step("Backward. The loss reads the row of *chase* alone.", "G3'")
-graph.step("The feed-forward block knows one row at a time.", "G2'")
-graph.step(
-    "A sum hands its cotangent to both: skip connection and branch.", "G1<G2", "f'"
-)
-graph.step(
-    "Cross-attention returns two gradients. One goes through the queries to its own stream.",
-    "G1<f",
-    "G1'",
-)
-graph.step(
-    "The other goes through keys and values to the source: all three of its rows are told.",
-    "Z'",
-)
-graph.step(
-    "Self-attention takes queries, keys and values from one stream: *cats*, which *chase* has "
-    "read, is told as well.",
-    "G0'",
-)
+graph.narrate("""
+G0: Forward. The decoder has two rows, and a third word is to be written.
+G1: The block of the self-attention, under the causal mask: *cats* attends to itself, *chase* to
+    both.
+Z: The encoder hands over three rows.
+f G2: Each row asks them, and adds what it found.
+G3: The block of the feed-forward layer.
+G3': Backward. The loss reads the row of *chase* alone.
+G2': The feed-forward block knows one row at a time.
+G1<G2 f': A sum hands its cotangent to both: skip connection and branch.
+G1<f G1': Cross-attention returns two gradients. One goes through the queries to its own stream.
+Z': The other goes through keys and values to the source: all three of its rows are told.
+G0': Self-attention takes queries, keys and values from one stream: *cats*, which *chase* has read,
+    is told as well.
+""")

@@ -3,8 +3,8 @@
 import numpy as np
 from graphs import Graph, number, row
 
+from book.sentence import EMBEDDING
 from transformer_core.ops import linear, linear_backward, relu, relu_backward
-from transformer_core.sentence import EMBEDDING
 
 x = EMBEDDING[0]
 w1 = np.array([[1.0, -1], [1, 0], [0, 1], [1, 0]])
@@ -22,33 +22,27 @@ gradients = [dw1, db1, dw2, db2]
 silent = sum(int((g == 0).sum()) for g in gradients)
 parameters = sum(g.size for g in gradients)
 
-graph = Graph("The feed-forward layer on *cats*", lanes=2)
-graph.node("x", "x", x, dx, at=(0, 0))
-graph.node("W1", "W₁", w1, dw1, at=(1, 1), narrow=(0, 1))
-graph.node("h", "h", h, dh, at=(1, 0), of="x W1", by=lambda x, w: x @ w + b1)
-graph.node("a", "a", a, da, at=(2, 0), of="h", by=lambda h: np.maximum(h, 0))
-graph.node("W2", "W₂", w2, dw2, at=(3, 1), narrow=(2, 1))
-graph.node("y", "y", y, dy, at=(3, 0), of="a W2", by=lambda a, w: a @ w + b2)
+graph = Graph("The feed-forward layer on *cats*")
+graph.node("x", x, dx)
+graph.node("W1 W₁", w1, dw1)
+graph.node("h", h, dh, of="x W1", by=lambda x, w: x @ w + b1)
+graph.node("a", a, da, of="h", by=lambda h: np.maximum(h, 0))
+graph.node("W2 W₂", w2, dw2)
+graph.node("y", y, dy, of="a W2", by=lambda a, w: a @ w + b2)
+graph.place("x 0 0, W1 1 1, h 1 0, a 2 0, W2 3 1, y 3 0", narrow="W1 0 1, W2 2 1")
 graph.edge("h", "a", label=row((h > 0).astype(int)))
 
-graph.step(f"Forward. *cats*, x = {row(x)}.", "x")
-graph.step(f"Two units read it: h = x W₁ + {row(b1)} = {row(h)}.", "W1", "h")
-graph.step(f"ReLU lets the positive one pass: a = {row(a)}.", "a")
-graph.step(
-    f"Each unit writes its row of W₂ as strongly as it is on, and b₂ = {row(b2)} is added: "
-    f"y = {row(y)}.",
-    "W2",
-    "y",
-)
-graph.step(f"Backward. The cotangent of the output is ȳ = {row(dy)}.", "y'")
-graph.step(f"Each unit is told what its row would win: ā = ȳ W₂ᵀ = {row(da)}.", "a'")
-graph.step(
-    "W̄₂ = aᵀ ȳ: the silent unit has written nothing, and its row gets zeros.", "W2'"
-)
-graph.step(f"ReLU lets back what it let pass: h̄ = {row(dh)}.", "h'")
-graph.step("W̄₁ = xᵀ h̄: the column of the silent unit gets zeros.", "W1'")
-graph.step(
-    f"x̄ = h̄ W₁ᵀ = {row(dx)}. With the biases, {silent} of {parameters} parameters have the "
-    f"gradient 0, although the silent unit would be told {number(da[1])}.",
-    "x'",
-)
+graph.narrate(f"""
+x: Forward. *cats*, x = {row(x)}.
+W1 h: Two units read it: h = x W₁ + {row(b1)} = {row(h)}.
+a: ReLU lets the positive one pass: a = {row(a)}.
+W2 y: Each unit writes its row of W₂ as strongly as it is on, and b₂ = {row(b2)} is added: y =
+    {row(y)}.
+y': Backward. The cotangent of the output is ȳ = {row(dy)}.
+a': Each unit is told what its row would win: ā = ȳ W₂ᵀ = {row(da)}.
+W2': W̄₂ = aᵀ ȳ: the silent unit has written nothing, and its row gets zeros.
+h': ReLU lets back what it let pass: h̄ = {row(dh)}.
+W1': W̄₁ = xᵀ h̄: the column of the silent unit gets zeros.
+x': x̄ = h̄ W₁ᵀ = {row(dx)}. With the biases, {silent} of {parameters} parameters have the gradient
+    0, although the silent unit would be told {number(da[1])}.
+""")

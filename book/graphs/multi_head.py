@@ -3,14 +3,8 @@
 import numpy as np
 from graphs import Graph, row
 
-from transformer_core.ops import (
-    linear,
-    linear_backward,
-    merge_heads,
-    softmax,
-    split_heads,
-)
-from transformer_core.sentence import EMBEDDING, KEY, QUERY, TOKENS, VALUE
+from book.sentence import EMBEDDING, KEY, QUERY, TOKENS, VALUE
+from transformer_core.ops import linear, linear_backward, merge_heads, softmax, split_heads
 
 value = np.hstack([VALUE, EMBEDDING[:, :2]])
 weights = softmax(QUERY[1] @ KEY.T / 2)[0], np.array([1.0, 2, 1]) / 4
@@ -26,91 +20,47 @@ dvalues = [np.outer(a, do) for a, do in zip(weights, doutputs, strict=True)]
 dvalue = merge_heads(np.stack(dvalues)[np.newaxis])[0]
 shares = [outputs[0] @ w[:2], outputs[1] @ w[2:]]
 
-graph = Graph("Two heads, for the query of *chase*", lanes=2)
-graph.node(
-    "V", "V", value, dvalue, at=(0, 1), narrow=(0, 0.5), rows=TOKENS, hue="value-hue"
-)
+graph = Graph("Two heads, for the query of *chase*")
+graph.node("V", value, dvalue, rows=TOKENS, hue="value-hue")
 for h, name in enumerate(("⁽⁰⁾", "⁽¹⁾")):
     left = 2 * h
     graph.node(
-        f"V{h}",
-        f"V{name}",
+        f"V{h} V{name}",
         values[h],
         dvalues[h],
-        at=(1, 2 * h),
-        narrow=(1 + 2 * h, 0),
         of="V",
         by=lambda value, left=left: value[:, left : left + 2],
         hue="value-hue",
     )
+    graph.node(f"a{h} a{name}", weights[h], values[h] @ doutputs[h])
     graph.node(
-        f"a{h}",
-        f"a{name}",
-        weights[h],
-        values[h] @ doutputs[h],
-        at=(1, 2 * h + 1),
-        narrow=(1 + 2 * h, 1),
+        f"o{h} o{name}", outputs[h], doutputs[h], of=f"V{h} a{h}", by=lambda value, a: a @ value
     )
-    graph.node(
-        f"o{h}",
-        f"o{name}",
-        outputs[h],
-        doutputs[h],
-        at=(2, 2 * h + 0.5),
-        narrow=(2 + 2 * h, 0),
-        of=f"V{h} a{h}",
-        by=lambda value, a: a @ value,
-    )
-graph.node(
-    "c",
-    "c",
-    c,
-    dc,
-    at=(3, 0.4),
-    narrow=(5, 0),
-    of="o0 o1",
-    by=lambda *o: np.concatenate(o),
+graph.node("c", c, dc, of="o0 o1", by=lambda *o: np.concatenate(o))
+graph.node("W Wₒ", w, dw)
+graph.node("y", y, dy, of="c W", by=lambda c, w: c @ w)
+graph.place(
+    "V 0 1, V0 1 0, a0 1 1, o0 2 0.5, V1 1 2, a1 1 3, o1 2 2.5, c 3 0.4, W 3 2.4, y 3 1.2",
+    narrow="V 0 0.5, o0 2 0, V1 3 0, a1 3 1, o1 4 0, c 5 0, W 5 1, y 6 0",
 )
-graph.node("W", "Wₒ", w, dw, at=(3, 2.4), narrow=(5, 1))
-graph.node("y", "y", y, dy, at=(3, 1.2), narrow=(6, 0), of="c W", by=lambda c, w: c @ w)
 graph.edge("a0", "o0", narrow=1)
 graph.edge("a1", "o1", narrow=1)
 graph.edge("V", "V1", narrow=0.5)
 graph.edge("o0", "c", narrow=0.5)
 
-graph.step(
-    "Forward. The values of two heads stand side by side, four entries a word.", "V"
-)
-graph.step("Split: each head takes two neighbouring columns.", "V0", "V1")
-graph.step(
-    f"Each head has weights of its own for *chase*: {row(weights[0])} and {row(weights[1])}.",
-    "a0",
-    "a1",
-)
-graph.step(f"Two averages: {row(outputs[0])} and {row(outputs[1])}.", "o0", "o1")
-graph.step(f"Merge: c = {row(c)}, as wide as the model.", "c")
-graph.step(
-    f"One matrix mixes them: y = c Wₒ = {row(y)}. The first head has given {row(shares[0])}, the "
-    f"second {row(shares[1])}.",
-    "W",
-    "y",
-)
-graph.step(f"Backward. The cotangent of y is {row(dy)}.", "y'")
-graph.step(f"Through the matrix: c̄ = ȳ Wₒᵀ = {row(dc)}, and W̄ₒ = cᵀ ȳ.", "c'", "W'")
-graph.step(
-    f"Split again: the heads get {row(doutputs[0])} and {row(doutputs[1])}.",
-    "o0'",
-    "o1'",
-)
-graph.step(
-    "Each head's weights are told which word to read more. From them it goes back to the "
-    "queries of the stream that asks, and to the keys of the stream that is asked.",
-    "a0'",
-    "a1'",
-)
-graph.step(
-    "Each head's values get its cotangent, as much as they were read.", "V0'", "V1'"
-)
-graph.step(
-    "Merged they are the cotangent of all values, in the stream that is asked.", "V'"
-)
+graph.narrate(f"""
+V: Forward. The values of two heads stand side by side, four entries a word.
+V0 V1: Split: each head takes two neighbouring columns.
+a0 a1: Each head has weights of its own for *chase*: {row(weights[0])} and {row(weights[1])}.
+o0 o1: Two averages: {row(outputs[0])} and {row(outputs[1])}.
+c: Merge: c = {row(c)}, as wide as the model.
+W y: One matrix mixes them: y = c Wₒ = {row(y)}. The first head has given {row(shares[0])}, the
+    second {row(shares[1])}.
+y': Backward. The cotangent of y is {row(dy)}.
+c' W': Through the matrix: c̄ = ȳ Wₒᵀ = {row(dc)}, and W̄ₒ = cᵀ ȳ.
+o0' o1': Split again: the heads get {row(doutputs[0])} and {row(doutputs[1])}.
+a0' a1': Each head's weights are told which word to read more. From them it goes back to the queries
+    of the stream that asks, and to the keys of the stream that is asked.
+V0' V1': Each head's values get its cotangent, as much as they were read.
+V': Merged they are the cotangent of all values, in the stream that is asked.
+""")

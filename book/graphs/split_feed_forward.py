@@ -1,10 +1,10 @@
 """The feed-forward layer in two pieces, on *chase*: each rank has one of the two units."""
 
 import numpy as np
-from graphs import Graph, Way, number, row
+from graphs import Graph, number, row
 
+from book.sentence import EMBEDDING
 from transformer_core.ops import linear, linear_backward, relu, relu_backward
-from transformer_core.sentence import EMBEDDING
 
 x = EMBEDDING[1]
 w1 = np.array([[1.0, -1], [1, 0], [0, 1], [1, 0]])
@@ -32,72 +32,29 @@ parts = [values[2] for values, _ in ranks]
 dxs = [gradients[2] for _, gradients in ranks]
 y = parts[0] + parts[1] + b2
 
-graph = Graph("The feed-forward layer on *chase*, one unit on each rank", lanes=2)
-graph.node(
-    "x",
-    "x",
-    x,
-    dxs[0] + dxs[1],
-    at=(0, 0.5),
-    ways=tuple(Way(f"h{r}", f"rank {r}", dxs[r]) for r in range(2)),
-)
+graph = Graph("The feed-forward layer on *chase*, one unit on each rank")
+graph.node("x", x, dxs[0] + dxs[1])
 for r, ((h, a, part), (dh, da, _)) in enumerate(ranks):
     at = slice(r, r + 1)
-    graph.node(
-        f"h{r}",
-        f"h{NAMES[r]}",
-        h,
-        dh,
-        at=(1, r),
-        of="x",
-        by=lambda x, at=at: x @ w1[:, at] + b1[at],
-    )
-    graph.node(
-        f"a{r}",
-        f"a{NAMES[r]}",
-        a,
-        da,
-        at=(2, r),
-        of=f"h{r}",
-        by=lambda h: np.maximum(h, 0),
-    )
-    graph.node(
-        f"y{r}",
-        f"y{NAMES[r]}",
-        part,
-        dy,
-        at=(3, r),
-        of=f"a{r}",
-        by=lambda a, at=at: a @ w2[at],
-    )
-graph.node("y", "y", y, dy, at=(4, 0.5), of="y0 y1", by=lambda a, b: a + b + b2)
+    graph.node(f"h{r} h{NAMES[r]}", h, dh, of="x", by=lambda x, at=at: x @ w1[:, at] + b1[at])
+    graph.way(f"x<h{r}", f"rank {r}", dxs[r])
+    graph.node(f"a{r} a{NAMES[r]}", a, da, of=f"h{r}", by=lambda h: np.maximum(h, 0))
+    graph.node(f"y{r} y{NAMES[r]}", part, dy, of=f"a{r}", by=lambda a, at=at: a @ w2[at])
+graph.node("y", y, dy, of="y0 y1", by=lambda a, b: a + b + b2)
+graph.place("x 0 0.5, h0 1 0, a0 2 0, y0 3 0, h1 1 1, a1 2 1, y1 3 1, y 4 0.5")
 
-graph.step(f"Forward. Both ranks have *chase*, x = {row(x)}: f hands it on.", "x")
-graph.step(
-    f"Each rank has one unit: h = {number(ranks[0][0][0][0])} on rank 0, "
-    f"{number(ranks[1][0][0][0])} on rank 1.",
-    "h0",
-    "h1",
-)
-graph.step("Both are positive, and ReLU lets them pass.", "a0", "a1")
-graph.step(
-    f"Each rank writes its row of W₂: {row(parts[0])} and {row(parts[1])}.", "y0", "y1"
-)
-graph.step(
-    f"g adds what the ranks wrote, and b₂ = {row(b2)} comes in once: y = {row(y)}.", "y"
-)
-graph.step(f"Backward. The cotangent of the output is ȳ = {row(dy)}.", "y'")
-graph.step("g hands it to both ranks as it is.", "y0'", "y1'")
-graph.step(
-    "Each unit is told what its row would win: "
-    f"{number(ranks[0][1][1][0])} and {number(ranks[1][1][1][0])}.",
-    "a0'",
-    "a1'",
-)
-graph.step("ReLU lets both pass.", "h0'", "h1'")
-graph.step(
-    f"Each rank has a term for the input: {row(dxs[0])} and {row(dxs[1])}.",
-    "x<h0",
-    "x<h1",
-)
-graph.step(f"f adds them over the ranks: x̄ = {row(dxs[0] + dxs[1])}.", "x'")
+graph.narrate(f"""
+x: Forward. Both ranks have *chase*, x = {row(x)}: f hands it on.
+h0 h1: Each rank has one unit: h = {number(ranks[0][0][0][0])} on rank 0,
+    {number(ranks[1][0][0][0])} on rank 1.
+a0 a1: Both are positive, and ReLU lets them pass.
+y0 y1: Each rank writes its row of W₂: {row(parts[0])} and {row(parts[1])}.
+y: g adds what the ranks wrote, and b₂ = {row(b2)} comes in once: y = {row(y)}.
+y': Backward. The cotangent of the output is ȳ = {row(dy)}.
+y0' y1': g hands it to both ranks as it is.
+a0' a1': Each unit is told what its row would win: {number(ranks[0][1][1][0])} and
+    {number(ranks[1][1][1][0])}.
+h0' h1': ReLU lets both pass.
+x<h0 x<h1: Each rank has a term for the input: {row(dxs[0])} and {row(dxs[1])}.
+x': f adds them over the ranks: x̄ = {row(dxs[0] + dxs[1])}.
+""")

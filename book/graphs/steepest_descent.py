@@ -17,40 +17,26 @@ directions = {
     "2": ("U Vᵀ", spectral),
 }
 
-graph = Graph("One gradient, three steepest directions", lanes=2)
-graph.node("G", "G", g, at=(0, 1), narrow=(0, 0.35))
+graph = Graph("One gradient, three steepest directions")
+graph.node("G", g)
 for n, (key, (name, by)) in enumerate(directions.items()):
     d = by(g)
-    graph.node(f"D{key}", name, d, at=(1, n), narrow=(n + 1, 0.35), of="G", by=by)
-    graph.node(
-        f"win{key}",
-        "⟨G, D⟩",
-        np.sum(g * d),
-        at=(2, n),
-        narrow=(n + 1, 1.25),
-        of=f"G D{key}",
-        by=lambda g, d: np.sum(g * d),
-    )
+    graph.node(f"D{key} {name}", d, of="G", by=by)
+    graph.node(f"win{key} ⟨G, D⟩", np.sum(g * d), of=f"G D{key}", by=lambda g, d: np.sum(g * d))
     del graph.edges["G", f"win{key}"]
     if n:
         graph.edge("G", f"D{key}", narrow=-0.47)
+graph.place(
+    "G 0 1, DF 1 0, winF 2 0, Dmax 1 1, winmax 2 1, D2 1 2, win2 2 2",
+    narrow="G 0 0.35, DF 1 0.35, winF 1 1.25, Dmax 2 0.35, winmax 2 1.25, D2 3 0.35, win2 3 1.25",
+)
 wins = {key: graph.nodes[f"win{key}"].value for key in directions}
 
-graph.step("The gradient of a weight matrix.", "G")
-graph.step(
-    "Length as the root of all squares: the direction of the gradient itself wins "
-    f"{number(wins['F'])}.",
-    "DF",
-    "winF",
-)
-graph.step(
-    f"Length as the largest entry: every entry moves, and wins {number(wins['max'])}.",
-    "Dmax",
-    "winmax",
-)
-graph.step(
-    "Length as the largest change of an output: all singular values become 1. It wins "
-    f"{number(wins['2'])}, and moves an entry whose gradient is {number(g[0, 1])}.",
-    "D2",
-    "win2",
-)
+graph.narrate(f"""
+G: The gradient of a weight matrix.
+DF winF: Length as the root of all squares: the direction of the gradient itself wins
+    {number(wins["F"])}.
+Dmax winmax: Length as the largest entry: every entry moves, and wins {number(wins["max"])}.
+D2 win2: Length as the largest change of an output: all singular values become 1. It wins
+    {number(wins["2"])}, and moves an entry whose gradient is {number(g[0, 1])}.
+""")

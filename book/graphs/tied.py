@@ -1,15 +1,10 @@
 """One table used twice: *chase* is looked up, and read out with the same table."""
 
 import numpy as np
-from graphs import Graph, Way, row
+from graphs import Graph, row
 
-from transformer_core.ops import (
-    embedding,
-    embedding_backward,
-    tied_readout,
-    tied_readout_backward,
-)
-from transformer_core.sentence import EMBEDDING, TOKENS
+from book.sentence import EMBEDDING, TOKENS
+from transformer_core.ops import embedding, embedding_backward, tied_readout, tied_readout_backward
 
 h, looked_up = embedding(np.array(1), EMBEDDING)
 z, cache = tied_readout(h, EMBEDDING, np.zeros(3))
@@ -17,32 +12,22 @@ dz = np.array([1.0, -1, 2])
 dh, read_out, _ = tied_readout_backward(dz, cache)
 look_up = embedding_backward(dh, looked_up)
 
-graph = Graph("One table at both ends: *chase* looked up and read out", lanes=2)
-graph.node(
-    "E",
-    "E",
-    EMBEDDING,
-    look_up + read_out,
-    at=(0, 0),
-    rows=TOKENS,
-    ways=(Way("h", "look-up", look_up), Way("z", "read-out", read_out)),
-)
-graph.node(
-    "h", "h", h, dh, at=(1, 0.9), narrow=(1, 0), of="E", by=lambda table: table[1]
-)
-graph.node(
-    "z", "z", z, dz, at=(2, 0), narrow=(2, 1), of="h E", by=lambda h, table: table @ h
-)
+graph = Graph("One table at both ends: *chase* looked up and read out")
+graph.node("E", EMBEDDING, look_up + read_out, rows=TOKENS)
+graph.node("h", h, dh, of="E", by=lambda table: table[1])
+graph.node("z", z, dz, of="h E", by=lambda h, table: table @ h)
+graph.way("E<h", "look-up", look_up)
+graph.way("E<z", "read-out", read_out)
+graph.place("E 0 0, h 1 0.9, z 2 0", narrow="h 1 0, z 2 1")
 
-graph.step("Forward. The table, one row a word.", "E")
-graph.step(f"Row 1 is looked up: h = {row(h)}.", "h")
-graph.step(f"The logits are its inner products with all three rows: z = {row(z)}.", "z")
-graph.step(f"Backward. The cotangent of the logits is {row(dz)}.", "z'")
-graph.step(f"h̄ = z̄ E = {row(dh)}.", "h'")
-graph.step("First way, through the look-up: h̄ goes to the row that was read.", "E<h")
-graph.step("Second way, through the read-out: every row gets h, times its z̄.", "E<z")
-graph.step(
-    f"A parameter's gradient is the sum over its uses. The row of *chase* gets "
-    f"{row(look_up[1] + read_out[1])}.",
-    "E'",
-)
+graph.narrate(f"""
+E: Forward. The table, one row a word.
+h: Row 1 is looked up: h = {row(h)}.
+z: The logits are its inner products with all three rows: z = {row(z)}.
+z': Backward. The cotangent of the logits is {row(dz)}.
+h': h̄ = z̄ E = {row(dh)}.
+E<h: First way, through the look-up: h̄ goes to the row that was read.
+E<z: Second way, through the read-out: every row gets h, times its z̄.
+E': A parameter's gradient is the sum over its uses. The row of *chase* gets
+    {row(look_up[1] + read_out[1])}.
+""")

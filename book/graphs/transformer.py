@@ -3,12 +3,10 @@
 import numpy as np
 from graphs import Graph
 
+from book.sentence import EMBEDDING, TOKENS
 from transformer_core.layers import EncoderLayer, LayerSpec
-from transformer_core.sentence import EMBEDDING, TOKENS
 
-layer = EncoderLayer(
-    LayerSpec(4, 2, 16, "post", dtype="float64"), np.random.default_rng(0)
-)
+layer = EncoderLayer(LayerSpec(4, 2, 16, "post", dtype="float64"), np.random.default_rng(0))
 x = EMBEDDING
 dy = np.array([[0.0, 0, 0, 0], [12, 0, 0, -12], [0, 0, 0, 0]])
 blocks = {"attention": layer.attention, "feed_forward": layer.feed_forward}
@@ -39,52 +37,37 @@ dx, _ = layer.backward(dy[np.newaxis], caches)
 assert np.allclose(dx[0], back["X"])
 told = [int(np.abs(back[name]).max(axis=1).astype(bool).sum()) for name in "ZX"]
 
-graph = Graph("One layer of an encoder on *cats chase mice*", lanes=2)
-graph.node("X", "X", x, back["X"], at=(0, 0), narrow=(0, 0.5), rows=TOKENS, digits=1)
+graph = Graph("One layer of an encoder on *cats chase mice*", digits=1)
+graph.node("X", x, back["X"], rows=TOKENS)
 for rank, (stream, source, block) in enumerate(
     (("Z", "X", layer.attention), ("Y", "Z", layer.feed_forward))
 ):
     graph.node(
-        f"f{stream}",
-        f"f{'₁₂'[rank]}",
+        f"f{stream} f{'₁₂'[rank]}",
         rows[f"f{stream}"],
         back[f"f{stream}"],
-        at=(rank, 1),
-        narrow=(2 * rank + 1, 1),
         of=source,
         by=branch(block),
-        digits=1,
     )
     graph.node(
-        stream,
-        stream,
-        rows[stream],
-        back[stream],
-        at=(rank + 1, 0),
-        narrow=(2 * rank + 2, 0.5),
-        of=f"{source} f{stream}",
-        by=add_and_normalise(block),
-        digits=1,
+        stream, rows[stream], back[stream], of=f"{source} f{stream}", by=add_and_normalise(block)
     )
     graph.edge(source, stream, label="skip", narrow=-0.3)
+graph.place(
+    "X 0 0, fZ 0 1, Z 1 0, fY 1 1, Y 2 0", narrow="X 0 0.5, fZ 1 1, Z 2 0.5, fY 3 1, Y 4 0.5"
+)
 graph.edge("X", "fZ", label="attention")
 graph.edge("Z", "fY", label="feed-forward")
 
-graph.step("Forward. Three words, one row each, before any training.", "X")
-graph.step("Attention: every row takes something from every row.", "fZ")
-graph.step("What it has found is added to X, and each row is normalised.", "Z")
-graph.step("Feed-forward: each row for itself.", "fY")
-graph.step("Added and normalised again. These rows go into the next layer.", "Y")
-graph.step("Backward. Suppose the loss reads the row of *chase* alone.", "Y'")
-graph.step(
-    "LayerNorm hands its cotangent to both summands, the branch and the skip connection.",
-    "fY'",
-)
-graph.step(
-    f"The two ways add up. {told[0]} of 3 rows has been told anything yet.", "Z'"
-)
-graph.step("The same in the block of the attention.", "fZ'")
-graph.step(
-    f"Attention passes it on to all words: {told[1]} of 3 rows are told how to change.",
-    "X'",
-)
+graph.narrate(f"""
+X: Forward. Three words, one row each, before any training.
+fZ: Attention: every row takes something from every row.
+Z: What it has found is added to X, and each row is normalised.
+fY: Feed-forward: each row for itself.
+Y: Added and normalised again. These rows go into the next layer.
+Y': Backward. Suppose the loss reads the row of *chase* alone.
+fY': LayerNorm hands its cotangent to both summands, the branch and the skip connection.
+Z': The two ways add up. {told[0]} of 3 rows has been told anything yet.
+fZ': The same in the block of the attention.
+X': Attention passes it on to all words: {told[1]} of 3 rows are told how to change.
+""")

@@ -1,7 +1,7 @@
 """Cross-entropy of one word, its logits on two ranks: a sum on each, and the sum of both."""
 
 import numpy as np
-from graphs import Graph, Way, number, row
+from graphs import Graph, number, row
 
 from transformer_core.ops import cross_entropy, cross_entropy_backward
 
@@ -15,67 +15,32 @@ total = sums[0] + sums[1]
 of_sum = {rank: np.exp(z[at] - greatest) / total for rank, at in pieces.items()}
 NAMES = "\N{SUPERSCRIPT ZERO}\N{SUPERSCRIPT ONE}"
 
-graph = Graph("Cross-entropy on two ranks: the hidden word was *cats*", lanes=2)
-graph.node(
-    "z0",
-    f"z{NAMES[0]}",
-    z[pieces[0]],
-    dz[pieces[0]],
-    at=(0, 0),
-    ways=(Way("loss", "target", np.array([-1.0])), Way("s0", "sum", of_sum[0])),
-)
-graph.node("z1", f"z{NAMES[1]}", z[pieces[1]], dz[pieces[1]], at=(0, 1))
+graph = Graph("Cross-entropy on two ranks: the hidden word was *cats*")
+graph.node(f"z0 z{NAMES[0]}", z[pieces[0]], dz[pieces[0]])
+graph.node(f"z1 z{NAMES[1]}", z[pieces[1]], dz[pieces[1]])
 for r in range(2):
     graph.node(
-        f"s{r}",
-        f"s{NAMES[r]}",
-        sums[r],
-        1 / total,
-        at=(1, r),
-        of=f"z{r}",
-        by=lambda z: np.exp(z - greatest).sum(),
+        f"s{r} s{NAMES[r]}", sums[r], 1 / total, of=f"z{r}", by=lambda z: np.exp(z - greatest).sum()
     )
-graph.node("s", "s", total, 1 / total, at=(2, 1), of="s0 s1", by=np.add)
-graph.node(
-    "loss",
-    "ℒ",
-    loss,
-    1.0,
-    at=(3, 0.5),
-    of="z0 s",
-    by=lambda z0, s: greatest + np.log(s) - z0[0],
-)
+graph.node("s", total, 1 / total, of="s0 s1", by=np.add)
+graph.node("loss ℒ", loss, 1.0, of="z0 s", by=lambda z0, s: greatest + np.log(s) - z0[0])
+graph.way("z0<loss", "target", np.array([-1.0]))
+graph.way("z0<s0", "sum", of_sum[0])
+graph.place("z0 0 0, z1 0 1, s0 1 0, s1 1 1, s 2 1, loss 3 0.5")
 graph.edge("z0", "loss", wide=0.5, narrow=0.5)
 
-graph.step(
-    f"Forward. Rank 0 has the logit of *cats*, {row(z[:1])}, rank 1 those of *chase* and "
-    f"*mice*, {row(z[1:])}. They share the maximum, {number(greatest)}.",
-    "z0",
-    "z1",
-)
-graph.step(
-    f"Each adds up its exponentials, less the maximum: {number(sums[0])} and "
-    f"{number(sums[1])}.",
-    "s0",
-    "s1",
-)
-graph.step(f"The second number that they share: s = {number(total)}.", "s")
-graph.step(
-    f"The third is the logit of *cats*, from rank 0: ℒ = {number(greatest)} + ln "
-    f"{number(total)} − {number(z[0])} = {number(loss)}.",
-    "loss",
-)
-graph.step("Backward. The loss is the end: its cotangent is 1.", "loss'")
-graph.step("The rank that has the target subtracts 1.", "z0<loss")
-graph.step(f"The slope of ln s is 1/s = {number(1 / total)}.", "s'")
-graph.step("A sum hands it to both ranks as it is.", "s0'", "s1'")
-graph.step(
-    f"Each rank multiplies by its own exponentials: {row(of_sum[0])} and {row(of_sum[1])}.",
-    "z0<s0",
-    "z1'",
-)
-graph.step(
-    f"z̄ = {row(dz[:1])} on rank 0 and {row(dz[1:])} on rank 1, with the sum "
-    f"{number(dz.sum())}. Nobody had to send a gradient.",
-    "z0'",
-)
+graph.narrate(f"""
+z0 z1: Forward. Rank 0 has the logit of *cats*, {row(z[:1])}, rank 1 those of *chase* and *mice*,
+    {row(z[1:])}. They share the maximum, {number(greatest)}.
+s0 s1: Each adds up its exponentials, less the maximum: {number(sums[0])} and {number(sums[1])}.
+s: The second number that they share: s = {number(total)}.
+loss: The third is the logit of *cats*, from rank 0: ℒ = {number(greatest)} + ln {number(total)} −
+    {number(z[0])} = {number(loss)}.
+loss': Backward. The loss is the end: its cotangent is 1.
+z0<loss: The rank that has the target subtracts 1.
+s': The slope of ln s is 1/s = {number(1 / total)}.
+s0' s1': A sum hands it to both ranks as it is.
+z0<s0 z1': Each rank multiplies by its own exponentials: {row(of_sum[0])} and {row(of_sum[1])}.
+z0': z̄ = {row(dz[:1])} on rank 0 and {row(dz[1:])} on rank 1, with the sum {number(dz.sum())}.
+    Nobody had to send a gradient.
+""")

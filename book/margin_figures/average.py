@@ -3,8 +3,8 @@
 from graphs import row
 from margin_figures import Sketch
 
+from book.sentence import KEY, QUERY, TOKENS, VALUE
 from transformer_core.ops import attention
-from transformer_core.sentence import KEY, QUERY, TOKENS, VALUE
 
 output, cache = attention(QUERY, KEY, VALUE)
 weights = cache.weights[1]

@@ -4,8 +4,8 @@ import numpy as np
 from graphs import row
 from margin_figures import Sketch
 
+from book.sentence import EMBEDDING, TOKENS
 from transformer_core.ops import linear, linear_backward
-from transformer_core.sentence import EMBEDDING, TOKENS
 
 weight = np.array([[1.0, 0], [0, 1], [1, -1], [0, 1]])
 dy = np.array([[1.0, 0], [0, 1], [1, -1]])

@@ -19,9 +19,7 @@ for pair, middle in zip(pairs, (0, 2.7, 5.4), strict=True):
             sketch.thin([middle, middle + 0.9 * sine], [0, 0.9 * cosine], "sky")
     sketch.arrow((middle, 0), (middle + 0.9 * sine, 0.9 * cosine), "blue")
     sketch.text(middle, -1, f"*i* = {pair}", offset=(0, 15))
-angles = (
-    np.degrees(np.arctan2(table[last, 2 * pairs], table[last, 2 * pairs + 1])) % 360
-)
+angles = np.degrees(np.arctan2(table[last, 2 * pairs], table[last, 2 * pairs + 1])) % 360
 sketch.alt = (
     f"Three clocks, the pairs i = {row(pairs)} of {width} entries, with a hand for each of the "
     f"first {len(table)} positions. The last hands stand at {row(angles, 0, exact=False)} degrees."

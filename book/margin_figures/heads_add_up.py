@@ -4,8 +4,8 @@ import numpy as np
 from graphs import row
 from margin_figures import Sketch
 
+from book.sentence import EMBEDDING, KEY, QUERY, VALUE
 from transformer_core.ops import attention, linear
-from transformer_core.sentence import EMBEDDING, KEY, QUERY, VALUE
 
 first = attention(QUERY, KEY, VALUE)[0][1]
 second = np.array([1.0, 2, 1]) / 4 @ EMBEDDING[:, :2]

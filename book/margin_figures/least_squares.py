@@ -4,7 +4,7 @@ import numpy as np
 from graphs import number, row
 from margin_figures import Sketch
 
-from transformer_core.sentence import EMBEDDING
+from book.sentence import EMBEDDING
 
 x = EMBEDDING[0]
 mean, variance = x.mean(), x.var()

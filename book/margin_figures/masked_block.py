@@ -22,11 +22,7 @@ for token in range(ids.size):
             sketch.square(*corner, hue)
     if not masked[0, token]:
         sketch.square(*corner, "line", full=False)
-for left, hue, name in (
-    (0, "ink", "[MASK]"),
-    (6.4, "wrong", "other"),
-    (11.8, "blue", "itself"),
-):
+for left, hue, name in ((0, "ink", "[MASK]"), (6.4, "wrong", "other"), (11.8, "blue", "itself")):
     sketch.square(left, -1.2, hue)
     sketch.text(left + 1.3, -2.2, name, anchor="start")
 sketch.alt = (

@@ -12,10 +12,7 @@ y, cache = dropout(ones, rate, np.random.default_rng(0))
 dx = dropout_backward(ones, cache)
 
 sketch = Sketch(x=(0, 18), y=(0, 6.8))
-for left, passed, name, hue in (
-    (0, y, "*y*", "blue"),
-    (10, dx, "*x̄*", "cotangent"),
-):
+for left, passed, name, hue in ((0, y, "*y*", "blue"), (10, dx, "*x̄*", "cotangent")):
     sketch.squares(passed > 0, left, 5, hue)
     sketch.text(left + 4, 5, name, hue, offset=(0, -4))
 sketch.alt = (

@@ -4,8 +4,8 @@ import numpy as np
 from graphs import number
 from margin_figures import Sketch
 
+from book.sentence import TOKENS
 from transformer_core.ops import cross_entropy
-from transformer_core.sentence import TOKENS
 
 logits = np.array([2.0, 0, 1]) * np.log(2)
 losses = np.array([cross_entropy(logits[None], np.array([t]))[0] for t in range(3)])

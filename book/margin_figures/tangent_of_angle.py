@@ -12,9 +12,7 @@ law = 1 - 2 / np.pi * np.arctan(t)
 R, top = 2.6, 1.9
 sketch = Sketch(x=(-R, R), y=(-top, top + 0.5))
 for side in (1, -1):
-    sketch.area(
-        [0, side * top / t, -side * top / t], [0, side * top, side * top], "wash"
-    )
+    sketch.area([0, side * top / t, -side * top / t], [0, side * top, side * top], "wash")
 inside = (np.abs(entry) < R) & (np.abs(error) < top)
 for which, hue in ((~beyond, "sky"), (beyond, "wrong")):
     sketch.specks(entry[which & inside], error[which & inside], hue)

@@ -4,8 +4,8 @@ import numpy as np
 from graphs import row
 from margin_figures import Sketch
 
+from book.sentence import EMBEDDING
 from transformer_core.ops import linear, linear_backward
-from transformer_core.sentence import EMBEDDING
 
 weight = np.zeros((4, 4))  # of the branch
 weight[3, :2] = 1 / 2, -1 / 2

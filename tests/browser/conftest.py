@@ -9,9 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 @pytest.fixture(scope="session")
 def browser():
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no Playwright: run make browse"
-    )
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: run make browse")
     with playwright.sync_playwright() as play:
         browser = launch(play)
         yield browser

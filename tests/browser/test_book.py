@@ -4,8 +4,8 @@ import re
 from importlib.resources import files
 
 import pytest
+from helpers.texts import ROOT, prose, read
 from sphinx_external_toc.parsing import parse_toc_yaml
-from texts import ROOT, prose, read
 
 HTML = ROOT / "_build" / "html"
 if not (HTML / "index.html").exists():
@@ -30,9 +30,7 @@ class View:
         self.page, self.requests, self.failures, self.errors = page, [], [], []
         self.context = browser.new_context(offline=True)
         if not typeset:
-            self.context.route(
-                "**/mathjax/startup.js", lambda route: route.fulfill(body="")
-            )
+            self.context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
         self.tab = self.context.new_page()
         self.tab.on("request", lambda request: self.requests.append(request.url))
         self.tab.on("requestfailed", lambda request: self.failures.append(request.url))
@@ -52,9 +50,7 @@ class View:
         self.tab.evaluate(AT_REST)
 
     def show(self, theme):
-        self.tab.evaluate(
-            "theme => { document.documentElement.dataset.theme = theme }", theme
-        )
+        self.tab.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
         self.tab.evaluate(AT_REST)
 
 
@@ -67,9 +63,9 @@ def view(browser, request):
     view.context.close()
 
 
-@pytest.fixture(params=PAGES)
+@pytest.fixture(scope="module", params=PAGES)
 def tab(browser, request):
-    """A page that a test works with; its formulas take seconds, and no test clicks on them."""
+    """A page that tests click on; its formulas take seconds, and no test clicks on them."""
     view = View(browser, request.param, typeset=False)
     yield view.tab
     view.context.close()
@@ -127,9 +123,7 @@ def test_axe_finds_no_serious_violation(view, theme):
     view.show(theme)
     if view.tab.evaluate("typeof axe") == "undefined":
         source = (files(axe) / "axe.min.js").read_text(encoding="utf-8")
-        view.tab.evaluate(
-            f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})"
-        )
+        view.tab.evaluate(f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})")
     found = view.tab.evaluate(AXE, None if theme == "light" else ["color-contrast"])
     view.show("light")
     assert found == []

@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 from drill import TASKS, drill_html
-from texts import ROOT
+from helpers.texts import ROOT
 
-from transformer_core.practice.drills import DRILLS, draw
-from transformer_core.practice.drills.exact import parse, show
+from transformer_practice.drills import DRILLS, draw
+from transformer_practice.drills.exact import parse, show
 
 PHONE = 390
 every_drill = pytest.mark.parametrize("name", DRILLS)
@@ -97,18 +97,12 @@ def test_other_wrong_answers_are_described_as_in_the_package(shared, name):
     fields = Fields(shared, name)
     fields.fill_right()
     for n, step in enumerate(fields.task.steps):
-        for change in (
-            lambda a: a * -1,
-            lambda a: a * 5 / 3,
-            lambda a: a + 100,
-        ):
+        for change in (lambda a: a * -1, lambda a: a * 5 / 3, lambda a: a + 100):
             text = show(change(step.answer))
             verdict = step.verdict(parse(text, step.answer))
             fields.fill(n, text)
             said = fields.check()
-            assert said == (
-                f"Step {n + 1}: {verdict}" if verdict else "Every step is right."
-            )
+            assert said == (f"Step {n + 1}: {verdict}" if verdict else "Every step is right.")
         fields.fill(n, show(step.answer))
 
 
@@ -126,9 +120,7 @@ def test_other_wrong_answers_are_described_as_in_the_package(shared, name):
 def test_forms_are_read_as_in_the_package(shared, text, said):
     fields = Fields(shared, "layer_norm")
     fields.fill_right()
-    fields.fill(
-        2, text.replace("0.33, 0.33, 0.33, -1.00", rounded(fields.task.steps[2]))
-    )
+    fields.fill(2, text.replace("0.33, 0.33, 0.33, -1.00", rounded(fields.task.steps[2])))
     assert fields.check().startswith(f"Step 3: {said}")
 
 
@@ -162,8 +154,7 @@ def test_every_field_has_a_label_and_says_its_form(shared):
     for field in shared.get_by_role("textbox").all():
         assert field.evaluate("field => field.labels[0].textContent")
         assert field.evaluate(
-            "field => document.getElementById("
-            "field.getAttribute('aria-describedby')).textContent"
+            "field => document.getElementById(field.getAttribute('aria-describedby')).textContent"
         )
 
 
@@ -206,9 +197,7 @@ def test_without_a_script_the_worked_task_is_there(browser, page):
 
 
 def test_the_page_asks_for_nothing_and_fits_a_phone(browser, page):
-    context = browser.new_context(
-        offline=True, viewport={"width": PHONE, "height": 900}
-    )
+    context = browser.new_context(offline=True, viewport={"width": PHONE, "height": 900})
     tab, requests = context.new_page(), []
     tab.on("request", lambda request: requests.append(request.url))
     tab.goto(page)

@@ -4,8 +4,8 @@ from math import gcd
 
 import numpy as np
 import pytest
+from helpers.texts import ROOT
 from numpy.testing import assert_allclose
-from texts import ROOT
 
 from benchmarks.counting import masked_tokens, products
 from transformer_core.gradient_check import central_difference, complex_step
@@ -29,12 +29,8 @@ from transformer_core.ops import (
     softmax,
     softmax_backward,
 )
-from transformer_core.practice.exercises.cost import (
-    count_bert_parameters,
-    count_bytes,
-    count_operations,
-)
 from transformer_core.tasks.reconstruction.model import Reconstructor
+from transformer_practice.exercises.cost import count_bert_parameters, count_bytes, count_operations
 
 HTML = ROOT / "_build" / "html"
 if not (HTML / "index.html").exists():
@@ -55,15 +51,12 @@ class Figure:
     """An explorable on its page."""
 
     def __init__(self, browser, name, width=LAPTOP):
-        self.context = browser.new_context(
-            offline=True, viewport={"width": width, "height": 900}
-        )
+        self.context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
         self.tab = self.context.new_page()
         self.errors = []
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
         self.tab.on(
-            "console",
-            lambda said: self.errors.append(said.text) if said.type == "error" else 0,
+            "console", lambda said: self.errors.append(said.text) if said.type == "error" else 0
         )
         self.tab.goto((HTML / "book" / f"{PAGES[name]}.html").as_uri())
         self.root = self.tab.locator(f"#explorable-{name}")
@@ -275,11 +268,7 @@ def test_scramble(figure):
         _, right, _ = linear_backward(dy, linear(x, np.zeros((D, 2)), None)[1])
         wrong = x.transpose(0, 2, 1).reshape(D, -1) @ dy.reshape(-1, 2)
         places = [f"{i}{j}" for i in range(D) for j in range(2)]
-        for name, values in {
-            "right": right,
-            "wrong": wrong,
-            "difference": wrong - right,
-        }.items():
+        for name, values in {"right": right, "wrong": wrong, "difference": wrong - right}.items():
             close(figure.shown(*(f"{name}{at}" for at in places)), values.ravel())
         pairs = D if B == 1 else gcd(B - 1, D - 1) + 1
         assert figure.shown("pairs") == pairs
@@ -385,9 +374,7 @@ def test_activations__of_two_layers(figure):
             loss, loss_cache = mean_squared_error(y, target)
             dy = mean_squared_error_backward(1, loss_cache)
             _, grads = layer.backward(dy, cache)
-            sizes = np.hypot(
-                np.linalg.norm(grads["hidden.weight"], axis=0), grads["hidden.bias"]
-            )
+            sizes = np.hypot(np.linalg.norm(grads["hidden.weight"], axis=0), grads["hidden.bias"])
             close(figure.shown(*(f"gradient-{kind}{j}" for j in range(6))), sizes, rtol)
             close(figure.shown(f"loss-{kind}"), loss, rtol)
             hidden = x @ layer.hidden.weight + layer.hidden.bias
@@ -424,10 +411,7 @@ def shares(figure, row, parts):
 
 
 def test_cost(figure):
-    for B, sizes in (
-        (8, {}),
-        (6, {"T": 96, "D": 48, "H": 3, "F": 64, "V": 512, "L": 4}),
-    ):
+    for B, sizes in ((8, {}), (6, {"T": 96, "D": 48, "H": 3, "F": 64, "V": 512, "L": 4})):
         figure.root.locator('input[name="square"]').uncheck()
         set_sizes(figure, B=B, **sizes)
         T, D, H, F, V, L = (
@@ -470,9 +454,7 @@ def test_cost(figure):
 def test_cost__of_the_numbers_on_the_page(figure):
     assert figure.shown("parameters") == 4_498_880
     figure.check("every")
-    close(
-        figure.shown("kept read-out, loss"), 4 * 512 * (2 * 192 + 8192 + 1) + 16 * 512
-    )
+    close(figure.shown("kept read-out, loss"), 4 * 512 * (2 * 192 + 8192 + 1) + 16 * 512)
     figure.choose("model", "base")
     assert figure.shown("parameters") == 108_922_170
 
@@ -551,9 +533,7 @@ def test_cost__of_an_encoder_decoder(figure):
     )
     parameters = model.parameters()
     assert figure.shown("parameters") == sum(a.size for a in parameters.values())
-    source, shifted, targets = (
-        np.zeros(shape, int) for shape in ((B, S), (B, T), (B, T))
-    )
+    source, shifted, targets = (np.zeros(shape, int) for shape in ((B, S), (B, T), (B, T)))
     keep = padding_keep(np.full(B, S), S)
     logits, cache = model.forward(source, shifted, keep)
     _, loss_cache = cross_entropy(logits, targets)

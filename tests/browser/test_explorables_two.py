@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from texts import ROOT
+from helpers.texts import ROOT
 
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
@@ -33,13 +33,9 @@ class Explorable:
 
     def __init__(self, browser, name, width=1280):
         self.errors = []
-        self.context = browser.new_context(
-            offline=True, viewport={"width": width, "height": 900}
-        )
+        self.context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
         # Formulas take seconds, and no number here is in one.
-        self.context.route(
-            "**/mathjax/startup.js", lambda route: route.fulfill(body="")
-        )
+        self.context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
         self.tab = self.context.new_page()
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
         self.tab.on("console", self.listen)
@@ -79,9 +75,9 @@ class Explorable:
 
     def grid(self, name, *lengths):
         places = itertools.product(*map(range, lengths))
-        return self.shown(
-            *("-".join([name, *map(str, place)]) for place in places)
-        ).reshape(lengths)
+        return self.shown(*("-".join([name, *map(str, place)]) for place in places)).reshape(
+            lengths
+        )
 
     def at(self, label):
         handle = self.figure.get_by_label(label, exact=True)
@@ -118,15 +114,11 @@ class Generator:
         return (t ^ t >> 14) / 2**32
 
     def uniforms(self, *shape):
-        return np.array([self.uniform() for _ in range(math.prod(shape))]).reshape(
-            shape
-        )
+        return np.array([self.uniform() for _ in range(math.prod(shape))]).reshape(shape)
 
     def normals(self, *shape):
         pairs = self.uniforms(math.prod(shape), 2).reshape(*shape, 2)
-        return np.sqrt(-2 * np.log(1 - pairs[..., 0])) * np.cos(
-            2 * np.pi * pairs[..., 1]
-        )
+        return np.sqrt(-2 * np.log(1 - pairs[..., 0])) * np.cos(2 * np.pi * pairs[..., 1])
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -190,9 +182,7 @@ def test_attention_starts_with_the_weights_of_the_chapter(explore):
         figure.grid("weight", 3, 3), weights / weights.sum(axis=1)[:, None], **CLOSE
     )
     np.testing.assert_allclose(figure.grid("output", 2), [0, 4], **CLOSE)
-    np.testing.assert_allclose(
-        figure.grid("dscore", 3), np.array([12, -4, -8]) / 7, **CLOSE
-    )
+    np.testing.assert_allclose(figure.grid("dscore", 3), np.array([12, -4, -8]) / 7, **CLOSE)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -230,11 +220,7 @@ def test_attention_follows_every_handle(explore, causal, scaled):
         assert np.abs(grad).max() > 0.01
 
 
-QUERIES = (
-    2
-    * math.log(2)
-    * np.array([[-1, 0, 0, 1], [2, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
-)
+QUERIES = 2 * math.log(2) * np.array([[-1, 0, 0, 1], [2, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
 KEYS = np.array([[1.0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 0], [1, 1, 1, 0]])
 VALUES = np.array([[1.0, 5], [-2, 4], [-1, 2], [4, 1]])
 CAUSAL, PADDING = ops.causal_keep(4), ops.padding_keep(np.array([3]), 4)[0, 0]
@@ -331,15 +317,11 @@ def through(block, x, skip, branch):
 def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
     figure = explore("depth")
     figure.slide("layers", 5)
-    figure.press(
-        "layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight"
-    )
+    figure.press("layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight")
     figure.choose("ways", ways)
     figure.click("other weights")
     encoder, stream, grad = fresh_encoder(placement, 7, 2)
-    blocks = [
-        b for layer in encoder.layers for b in (layer.attention, layer.feed_forward)
-    ]
+    blocks = [b for layer in encoder.layers for b in (layer.attention, layer.feed_forward)]
     backwards = []
     for block in blocks:
         if ways in ("noSkip", "noBranch"):
@@ -444,9 +426,7 @@ def test_dropout_passes_the_gradient_where_the_mask_passes(explore, inverted):
     y, cache = ops.dropout(CATS, 0.3, Coins(mask))
     np.testing.assert_allclose(figure.grid("y", 4), scale * y, **CLOSE)
     np.testing.assert_allclose(
-        figure.grid("dx", 4),
-        scale * ops.dropout_backward(CATS_COTANGENT, cache),
-        **CLOSE,
+        figure.grid("dx", 4), scale * ops.dropout_backward(CATS_COTANGENT, cache), **CLOSE
     )
 
 

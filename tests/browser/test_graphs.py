@@ -1,7 +1,7 @@
 """The computation graphs, stepped through in a headless browser."""
 
 import pytest
-from texts import ROOT
+from helpers.texts import ROOT
 
 HTML = ROOT / "_build" / "html"
 PAGES = {
@@ -100,9 +100,7 @@ def test_buttons_and_arrow_keys_step_through(tab):
         assert graph.evaluate(STATE) == still
 
 
-@pytest.mark.parametrize(
-    "width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)]
-)
+@pytest.mark.parametrize("width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)])
 def test_texts_can_be_read_and_nothing_stands_outside(tab, width, layout, least):
     tab.set_viewport_size({"width": width, "height": 800})
     for graph in tab.locator(".graph").all():

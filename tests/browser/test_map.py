@@ -1,8 +1,8 @@
 """The map in the built book: on the front page, and over every chapter."""
 
 import pytest
+from helpers.texts import ROOT
 from map import PLACES
-from texts import ROOT
 
 HTML = ROOT / "_build" / "html" / "book"
 if not (HTML / "intro.html").exists():
@@ -67,9 +67,7 @@ def test_the_keyboard_opens_the_map_and_follows_a_part(tab):
     tab.keyboard.press("Tab")
     part = tab.locator(".architecture a").first
     assert part.evaluate("part => part === document.activeElement")
-    width = (
-        "part => parseFloat(getComputedStyle(part.querySelector('rect')).strokeWidth)"
-    )
+    width = "part => parseFloat(getComputedStyle(part.querySelector('rect')).strokeWidth)"
     assert part.evaluate(width) > tab.locator(".architecture a").nth(1).evaluate(width)
     tab.keyboard.press("Enter")
     tab.wait_for_url("**/010_transformer.html")

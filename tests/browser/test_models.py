@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from texts import ROOT
+from helpers.texts import ROOT
 
+from book.living_models import read_script
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import (
@@ -17,7 +18,6 @@ from transformer_core.ops import (
 )
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.tasks.dates import recipe
-from transformer_core.training.eight_bits import read_script
 
 HTML = ROOT / "_build" / "html"
 if not (HTML / "index.html").exists():
@@ -49,10 +49,7 @@ class View:
         self.errors, self.requests = [], []
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
         self.tab.on(
-            "console",
-            lambda line: (
-                self.errors.append(line.text) if line.type == "error" else None
-            ),
+            "console", lambda line: self.errors.append(line.text) if line.type == "error" else None
         )
         self.tab.on("request", lambda request: self.requests.append(request.url))
         self.tab.goto((HTML / "book" / f"{page}.html").as_uri())
@@ -111,7 +108,7 @@ def bert():
     settings, weights = read_script(WEIGHTS / "mini_bert.js")
     pieces = settings["pieces"]
     model = Bert(
-        LayerSpec(**settings["spec"]),
+        LayerSpec.from_settings(settings["spec"]),
         StackSpec(len(pieces), settings["length"], settings["layers"]),
         np.random.default_rng(0),
         tied=True,
@@ -151,14 +148,10 @@ def of_the_package(bert, ids, word=None):
     logits, cache = model.forward(ids, masked)
     word = logits.argmax() if word is None else word
     _, loss_cache = cross_entropy(logits, np.array([word]))
-    dh, _, _ = model.readout.backward(
-        cross_entropy_backward(1, loss_cache), cache.readout
-    )
+    dh, _, _ = model.readout.backward(cross_entropy_backward(1, loss_cache), cache.readout)
     dh = embedding_backward(dh, cache.masked).reshape(*cache.shape, -1)
     gradient, _ = model.encoder.backward(dh, cache.encoder)
-    weights = [
-        layer.attention.branch.attention.weights[0] for layer in cache.encoder.layers
-    ]
+    weights = [layer.attention.branch.attention.weights[0] for layer in cache.encoder.layers]
     return logits[0], weights, gradient[0], model.embed(ids)[0][0]
 
 
@@ -167,9 +160,7 @@ def with_ends(tokenizer, sentence):
 
 
 @pytest.mark.parametrize("sentence", SENTENCES, ids=range(len(SENTENCES)))
-def test_logits_attention_and_gradients_are_those_of_the_package(
-    bert, bert_page, sentence
-):
+def test_logits_attention_and_gradients_are_those_of_the_package(bert, bert_page, sentence):
     ids = with_ends(bert[1], sentence)
     assert sentence is not LONG or 56 < len(ids) <= 64
     word = 1234  # any
@@ -326,13 +317,7 @@ def steps_of_the_package(reader, text, answer):
 def test_dates_are_written_as_by_the_package(reader, open_page):
     view = open_page(DATES)
     texts = [example["text"] for example in stored(view)]
-    texts += [
-        "Am 5. MÄRZ  1998",
-        "５/３/1998",
-        "mars 1998",
-        "23 nov1 995",
-        "‏٦ مارس ٢٠٢٥",
-    ]
+    texts += ["Am 5. MÄRZ  1998", "５/３/1998", "mars 1998", "23 nov1 995", "‏٦ مارس ٢٠٢٥"]
     answers = reader.read(texts)
     assert [example["answer"] for example in stored(view)] == answers[:12]
     found = view.tab.evaluate(
@@ -439,10 +424,6 @@ def test_it_fits_a_phone(open_page, page):
 
 
 def test_the_scripts_are_small():
-    for script in (
-        "models.js",
-        "explorables/mini_bert.js",
-        "explorables/date_reader.js",
-    ):
+    for script in ("models.js", "explorables/mini_bert.js", "explorables/date_reader.js"):
         assert (ROOT / "book/_static" / script).stat().st_size < 30_000
     assert (WEIGHTS / "mini_bert.js").stat().st_size < 4.5e6

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from texts import ROOT
+from helpers.texts import ROOT
 
 from transformer_core.layers import LayerSpec
 from transformer_core.optim import Adam
-from transformer_core.practice.catalogue import MUTANTS
-from transformer_core.practice.planting import planted
 from transformer_core.tasks.reconstruction.model import Reconstructor
+from transformer_practice.engine.planting import planted
+from transformer_practice.mistakes import MUTANTS
 
 STATIC = ROOT / "book/_static"
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
@@ -72,13 +72,9 @@ def test_every_mistake_is_in_the_catalogue(mistakes):
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_gradients_are_those_of_the_package_with_the_same_mistake(
-    page, mistakes, is_new
-):
+def test_gradients_are_those_of_the_package_with_the_same_mistake(page, mistakes, is_new):
     for name in mistakes:
-        parameters, inputs, targets, loss, grads = page.evaluate(
-            GRADIENTS, [name, is_new]
-        )
+        parameters, inputs, targets, loss, grads = page.evaluate(GRADIENTS, [name, is_new])
         model = model_of(arrays(parameters))
         batch = np.array(inputs), np.array(targets)
         if name in ("no mistake", AROUND):
@@ -141,9 +137,7 @@ def test_without_a_mistake_the_twins_end_alike_and_no_judge_speaks(page):
     loss, twin = page.locator("output[name=eye]").inner_text().rstrip(")").split(" (")
     assert loss == twin and float(loss) < 0.8
     curve = "path => path.getAttribute('d')"
-    right, wrong = (
-        page.locator(f".curve.{which}").evaluate(curve) for which in ("right", "wrong")
-    )
+    right, wrong = (page.locator(f".curve.{which}").evaluate(curve) for which in ("right", "wrong"))
     assert right == wrong and right.count("L") > 250
     first = page.locator("output[name=eye]").get_attribute("data-value")
     page.get_by_role("button", name="Another start").press("Enter")

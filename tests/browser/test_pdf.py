@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from texts import ROOT, read
+from helpers.texts import ROOT, read
 
 pypdf = pytest.importorskip("pypdf", reason="no pypdf: run make browse")
 
@@ -46,9 +46,7 @@ def documents(browser):
             '<a href="book:two#missing">start</a> <a href="book:three">nowhere</a> '
             f'<a href="https://example.org/">out</a>{new_page}<h2 id="place">A</h2>',
         ),
-        printed(
-            browser, "two", "Second", f'{targets}{new_page * 2}<h2 id="place">B</h2>'
-        ),
+        printed(browser, "two", "Second", f'{targets}{new_page * 2}<h2 id="place">B</h2>'),
     ]
 
 
@@ -137,9 +135,7 @@ def two_chapters(browser):
     """Two chapters of the built book: what is joined, and the file."""
     if not (HTML / "index.html").exists():
         pytest.skip("no book in _build/html: run make book")
-    pages = [
-        page for page in reader_pages(TOC) if re.search("softmax|cross_ent", page[1])
-    ]
+    pages = [page for page in reader_pages(TOC) if re.search("softmax|cross_ent", page[1])]
     parts = pdf.print_all(browser, HTML, pages)
     return parts, read_back(join(parts))
 

@@ -1,7 +1,7 @@
 """Trainings that are killed, twice each; ``studies/kills.py`` does it twenty times."""
 
 import pytest
-from ranks import on_mpi
+from helpers.ranks import on_mpi
 
 from studies.kills import RECIPES, run
 

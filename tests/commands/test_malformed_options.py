@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from transformer_core.__main__ import main
 from transformer_core.training import Run
+from transformer_practice.__main__ import main as practice
 
 NUMBERS = "text nan inf -inf -1 0 -0.0 1 1.5 1e400 1e-400 0x10 1,5 ½ -- -h".split()
 NUMBERS += ["", "\0", "9" * 30, "-" + "9" * 30, "9" * 5000]
@@ -71,9 +72,7 @@ def not_negative(value):
     return value >= 0
 
 
-ENCODER, DATES, BERT = (
-    f"train {m} --out {{here}}/new" for m in ("encoder", "dates", "bert")
-)
+ENCODER, DATES, BERT = (f"train {m} --out {{here}}/new" for m in ("encoder", "dates", "bert"))
 LINES = {
     "command": word("{}"),
     "train": word("train {}"),
@@ -87,9 +86,7 @@ LINES = {
     "train dates --seed": number(DATES + " --seed={}", not_negative),
     "train dates --steps": number(DATES + " --steps={}", size),
     "train bert --learning-rate": number(f"{BERT} {RATE}", positive, float),
-    "train bert --minutes": number(
-        BERT + " --minutes={}", lambda v: positive(60 * v), float
-    ),
+    "train bert --minutes": number(BERT + " --minutes={}", lambda v: positive(60 * v), float),
     "train bert --seed": number(BERT + " --seed={}", not_negative),
     "train bert --steps": number(BERT + " --steps={}", size),
     "train bert --text": path(BERT + " --text={}"),
@@ -131,12 +128,12 @@ def here(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         for name in (
-            "tasks.bert.recipe.documentation",
-            "tasks.bert.recipe.train_wordpiece",
-            "tasks.dates.recipe.Dates",
-            "practice.cases.museum.Museum.draw",
+            "transformer_core.tasks.bert.recipe.documentation",
+            "transformer_core.tasks.bert.recipe.train_wordpiece",
+            "transformer_core.tasks.dates.recipe.Dates",
+            "transformer_practice.cases.museum.Museum.draw",
         ):
-            patch.setattr(f"transformer_core.{name}", begin)
+            patch.setattr(name, begin)
         patch.chdir(folder)
         create = Run.create
         patch.setattr(Run, "create", begin_in)
@@ -148,7 +145,8 @@ def run(arguments):
     said = io.StringIO()
     with redirect_stdout(io.StringIO()), redirect_stderr(said):
         try:
-            status = main(arguments)
+            first, *others = arguments
+            status = practice(others) if first == "practice" else main(arguments)
         except SystemExit as end:
             status = end.code
         except Begun:

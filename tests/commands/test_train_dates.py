@@ -10,7 +10,10 @@ from transformer_core.tasks.dates import Dates, load, recipe
 from transformer_core.tasks.dates.reader import DateReader
 from transformer_core.training import Run
 
-OPTIONS = {"--out", "--steps", "--learning-rate", "--seed", "--resume"}
+OPTIONS = {"--out", "--steps", "--learning-rate", "--seed", "--resume"} | {
+    "--zero-stage",
+    "--tensor-parallel",
+}
 
 
 def train(folder, *options):
@@ -51,6 +54,7 @@ def test_a_run_is_on_disk_with_all_that_reading_needs(tmp_path, capsys):
     assert len(load(tmp_path).read(["jeudi 5 mars 1998", "5. März 1998"])) == 2
 
 
+@pytest.mark.slow
 def test_the_printed_shares_are_of_unseen_dates(tmp_path, capsys, monkeypatch):
     asked = []
 
@@ -64,6 +68,7 @@ def test_the_printed_shares_are_of_unseen_dates(tmp_path, capsys, monkeypatch):
     assert len(asked) == 200
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
     tmp_path, monkeypatch, capsys
 ):
@@ -80,13 +85,13 @@ def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
         patch.setattr(Adam, "step", interrupted)
         assert train(halved, "--steps", "7") == 130
     assert (
-        capsys.readouterr().err
-        == f"stopped; {halved} holds step 3, from which --resume goes on\n"
+        capsys.readouterr().err == f"stopped; {halved} holds step 3, from which --resume goes on\n"
     )
     assert train(halved, "--resume") == 0
     assert files(halved) == files(whole)
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_run(tmp_path):
     for folder, seed in (("a", "3"), ("b", "3"), ("c", "4")):
         assert train(tmp_path / folder, "--steps", "2", "--seed", seed) == 0
@@ -94,6 +99,7 @@ def test_another_seed_gives_another_run(tmp_path):
     assert Run(tmp_path / "a").history() != Run(tmp_path / "c").history()
 
 
+@pytest.mark.slow
 def test_a_run_of_another_babel_is_not_resumed(tmp_path, capsys):
     assert train(tmp_path, "--steps", "1") == 0
     path = tmp_path / "settings.json"
@@ -113,10 +119,7 @@ def test_a_run_of_another_model_is_not_resumed(tmp_path, capsys):
 
 def test_bad_options_are_one_line_and_leave_no_folder(tmp_path, capsys):
     assert train(tmp_path / "run", "--steps", "0") == 1
-    assert (
-        capsys.readouterr().err
-        == "error: steps: expected a whole number of at least 1, got 0\n"
-    )
+    assert capsys.readouterr().err == "error: steps: expected a whole number of at least 1, got 0\n"
     assert not (tmp_path / "run").exists()
 
 

@@ -1,15 +1,17 @@
 """The cost of every scheme: its bytes are those that the counters of real runs show."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from transformer_core.distributed import (
+    DataParallel,
     LocalSteps,
     PipelineBert,
     TensorParallelBert,
     bubble,
     cost,
-    on_threads,
     one_forward_one_backward,
 )
 from transformer_core.distributed.cost import Load, Network, Sizes
@@ -18,7 +20,7 @@ from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import AdamW
-from transformer_core.training import DataParallel
+from transformer_core.ranks import Communicator, on_threads
 
 RANKS = [1, 2, 3, 4]
 SPEC = LayerSpec(12, AttentionSpec(4, bias=False), 23, "post")
@@ -53,14 +55,19 @@ def counted(ranks, work):
     return Load(ranks, sum(t.messages for t in every), sum(t.bytes for t in every))
 
 
-def tree(communicator, x):
-    """Sum over ranks, a power of 2, by swaps over the distances 1, 2, 4, ..."""
-    distance = 1
-    while distance < communicator.size:
-        other = communicator.rank ^ distance
-        x = x + communicator.swap("tree", {other: x}, [other])[other]
-        distance *= 2
-    return x
+def doubled(communicator, x):
+    """Sum over any number of ranks: ``before`` is the sum over so many ranks before this one."""
+    rank, size = communicator.rank, communicator.size
+    before, many = np.zeros_like(x), 0
+    for digit in f"{size - 1:b}" if size > 1 else "":
+        # A 1 takes one rank more than twice as many: with the sender's own array.
+        distance = many + (digit == "1")
+        sent = before + x if digit == "1" else before
+        to, source = (rank + distance) % size, (rank - distance) % size
+        before = before + communicator.swap("doubling", {to: sent}, [source])[source]
+        many = 2 * many + (digit == "1")
+    assert many == size - 1
+    return before + x
 
 
 @pytest.mark.parametrize("ranks", RANKS)
@@ -68,9 +75,7 @@ def tree(communicator, x):
 @pytest.mark.equation("eq:all-reduce")
 def test_collectives(ranks, length):
     x = np.ones(length)
-    assert counted(ranks, lambda c: c.all_reduce(x) is None) == cost.all_reduce(
-        ranks, x.nbytes
-    )
+    assert counted(ranks, lambda c: c.all_reduce(x) is None) == cost.all_reduce(ranks, x.nbytes)
     assert counted(ranks, lambda c: c.reduce_scatter(x) is None) == (
         cost.reduce_scatter(ranks, x.nbytes)
     )
@@ -79,25 +84,23 @@ def test_collectives(ranks, length):
     )
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-def test_a_tree_sums_in_few_messages(ranks):
+@pytest.mark.parametrize("ranks", range(1, 10))
+def test_doubling_sums_in_few_messages(ranks):
     x = np.arange(3.0)
 
     def work(communicator):
-        total = tree(communicator, x * communicator.rank)
-        np.testing.assert_array_equal(total, x * sum(range(ranks)))
+        total = doubled(communicator, x * 10.0**communicator.rank)
+        np.testing.assert_array_equal(total, x * int("1" * ranks))
 
-    assert counted(ranks, work) == cost.tree_all_reduce(ranks, x.nbytes)
+    assert counted(ranks, work) == cost.recursive_doubling(ranks, x.nbytes)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.equation("eq:data-parallel")
 def test_data_parallel(ranks):
     def work(communicator):
-        in_parallel = DataParallel(
-            bert().loss_and_gradients, lambda *b: b[2].sum(), 1, communicator
-        )
-        in_parallel(*batch())
+        in_parallel = DataParallel(bert(), lambda *b: b[2].sum(), 1, communicator)
+        in_parallel.loss_and_gradients(*batch())
 
     assert counted(ranks, work) == cost.data_parallel(SIZES, B * T, ranks).load
 
@@ -113,8 +116,8 @@ def test_sharded(ranks, stage):
             sharded = ShardedParameters(bert(), AdamW, communicator)
         else:
             sharded = ShardedOptimizer(bert(), AdamW, communicator, stage)
-        _, pieces = sharded.loss_and_gradients(*batch(), weight=1)
-        sharded.step(pieces)
+        _, pieces = sharded.of_shard(*batch(), weight=1)
+        sharded.optimizer.step(pieces)
 
     layers = bert().encoder.layers
     of_layers = sum(a.size for layer in layers for a in layer.parameters().values())
@@ -143,16 +146,10 @@ def test_pipeline(stages, batches):
     parts = [tuple(array[j::batches] for array in batch()) for j in range(batches)]
 
     def work(communicator):
-        PipelineBert(bert(), communicator).loss_and_gradients(parts)
+        PipelineBert(bert(), communicator).in_micro_batches(parts)
 
-    found, expected = (
-        counted(stages, work),
-        cost.pipeline(SIZES, B * T, stages, batches),
-    )
-    assert (found.messages, found.bytes) == (
-        expected.load.messages,
-        expected.load.bytes,
-    )
+    found, expected = (counted(stages, work), cost.pipeline(SIZES, B * T, stages, batches))
+    assert (found.messages, found.bytes) == (expected.load.messages, expected.load.bytes)
 
 
 @pytest.mark.parametrize("ranks", RANKS)
@@ -165,10 +162,8 @@ def test_local_steps(ranks):
     assert counted(ranks, work) == per_step * 4
 
 
-def test_what_a_layer_keeps_is_what_its_arrays_hold():
-    """The layers' part of what the chapter on cost counts, without cutting."""
-    model, (ids, _, masked) = bert(), batch()
-    _, cache = model.forward(ids, masked)
+def kept_by(caches, parameters):
+    """The bytes that caches hold, each array once, without the parameters."""
     seen = {}
 
     def hold(value):
@@ -176,30 +171,72 @@ def test_what_a_layer_keeps_is_what_its_arrays_hold():
             while isinstance(value.base, np.ndarray):
                 value = value.base
             seen[id(value)] = value.nbytes
+        elif isinstance(value, partial):
+            hold(value.args)
         elif hasattr(value, "__iter__"):
             for part in value:
                 hold(part)
 
-    hold(cache.encoder.layers)
-    parameters = {id(array) for array in model.parameters().values()}
-    kept = sum(nbytes for array, nbytes in seen.items() if array not in parameters)
-    assert kept == SIZES.kept(B * T)
+    hold(caches)
+    own = {id(array) for array in parameters.values()}
+    return sum(nbytes for array, nbytes in seen.items() if array not in own)
+
+
+def test_what_a_layer_keeps_is_what_its_arrays_hold():
+    """The layers' part of what the chapter on cost counts, without cutting."""
+    model, (ids, _, masked) = bert(), batch()
+    _, cache = model.forward(ids, masked)
+    assert kept_by(cache.encoder.layers, model.parameters()) == SIZES.kept(B * T)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("sequence", [False, True])
+@pytest.mark.equation("eq:cost-activations")
+def test_what_a_cut_layer_keeps_is_what_its_arrays_hold(ranks, sequence):
+    """All ranks together: the hidden widths of one rank and another differ by one."""
+    ids, _, masked = batch()
+
+    def work(communicator):
+        model = TensorParallelBert(bert(), communicator, sequence)
+        _, cache = model.forward(ids, masked)
+        communicator.barrier()
+        encoder = getattr(cache.encoder, "encoder", cache.encoder)
+        return kept_by(encoder.layers, model.parameters())
+
+    found = sum(on_threads(ranks, work))
+    norms = ranks if sequence else 1
+    assert found == pytest.approx(ranks * SIZES.kept(B * T, norms, ranks), rel=1e-12)
+
+
+def test_stage_3_keeps_the_inputs_of_its_layers_and_computes_them_again():
+    ids, _, masked = batch()
+    sharded = ShardedParameters(bert(), AdamW, Communicator())
+    with sharded.gathered("", sharded.model), sharded.enclosing():
+        _, cache = sharded.model.forward(ids, masked)
+        found = kept_by(cache.encoder.layers, {})
+    assert found == 4 * B * T * SIZES.width * SIZES.layers
+    model, P = cost.sharded(SIZES, B * T, 1, 3), SIZES.parameters
+    borrowed = 8 * P / SIZES.layers
+    assert model.memory == pytest.approx(
+        16 * P + found + SIZES.kept(B * T) / SIZES.layers + borrowed
+    )
+    assert model.work == 4 / 3
 
 
 def test_memory_at_both_ends():
     P = SIZES.parameters
     kept, B_T = SIZES.kept(B * T), B * T
     assert cost.data_parallel(SIZES, B_T, 1).memory == 16 * P + kept
-    for stage in (1, 2, 3):
+    for stage in (1, 2):
         assert cost.sharded(SIZES, B_T, 1, stage).memory == pytest.approx(16 * P + kept)
     many = [cost.sharded(SIZES, 0, 10**9, stage).memory for stage in (1, 2, 3)]
-    assert many == pytest.approx([8 * P, 4 * P, 0], abs=1e-3)
+    borrowed = 8 * P / SIZES.layers  # of one layer at a time
+    assert many == pytest.approx([8 * P, 4 * P, borrowed], abs=1e-3)
     for sequence in (False, True):
-        assert cost.tensor_parallel(SIZES, B_T, 1, None, sequence).memory == (
-            16 * P + kept
-        )
+        assert cost.tensor_parallel(SIZES, B_T, 1, None, sequence).memory == (16 * P + kept)
     cut = cost.tensor_parallel(SIZES, B_T, 4, sequence=True).memory
-    assert cut == pytest.approx((16 * P + kept) / 4)
+    inputs = 4 * B_T * SIZES.layers * 2 * SIZES.width
+    assert cut == pytest.approx((16 * P + kept - inputs) / 4 + inputs)
     assert cost.tensor_parallel(SIZES, B_T, 4).memory > cut
     assert cost.local_steps(SIZES, B_T, 4, 10).memory == 24 * P + SIZES.kept(B_T / 4)
 
@@ -208,9 +245,7 @@ def test_memory_at_both_ends():
 def test_seconds_of_a_ring_are_those_of_its_slowest_rank():
     alpha, beta, N, S = 3.0, 0.5, 4, 64
     load = cost.all_reduce(N, S)
-    assert load.seconds(Network(alpha, beta)) == pytest.approx(
-        2 * (N - 1) * (alpha + S / N * beta)
-    )
+    assert load.seconds(Network(alpha, beta)) == pytest.approx(2 * (N - 1) * (alpha + S / N * beta))
     assert cost.all_reduce(1, S).seconds(Network(alpha, beta)) == 0
 
 

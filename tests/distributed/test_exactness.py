@@ -7,16 +7,15 @@ meets is in its report (``--junitxml``) as the property ``difference``.
 import os
 
 import numpy as np
-import one_step
 import pytest
-import small_trainings
-from one_step import masked_tokens, model_and_batch
-from ranks import mpiexec, on_mpi
-from texts import ROOT
+from helpers import one_step, small_trainings
+from helpers.one_step import masked_tokens, model_and_batch
+from helpers.ranks import mpiexec, on_mpi
+from helpers.texts import ROOT
 
-from transformer_core.distributed import Communicator, on_threads
 from transformer_core.ops import cross_entropy, cross_entropy_backward
 from transformer_core.optim import AdamW
+from transformer_core.ranks import Communicator, on_threads
 from transformer_core.tasks.bert.recipe import RECIPE
 from transformer_core.training import Run, combine, train_on_disk
 
@@ -69,9 +68,7 @@ def test_shards_are_one_batch(shards, dtype, difference):
 
 @every_dtype
 @pytest.mark.parametrize("shards", [1, 2, 3, 4, 8])
-def test_shards_on_thread_ranks_are_shards_over_threads_bit_for_bit(
-    shards, dtype, difference
-):
+def test_shards_on_thread_ranks_are_shards_over_threads_bit_for_bit(shards, dtype, difference):
     over_threads = one_step.one_step(Communicator(), dtype, shards)
     for on_rank in on_threads(shards, one_step.one_step, dtype):
         assert difference(on_rank, over_threads) == 0
@@ -143,9 +140,7 @@ def trained(tmp_path, text, monkeypatch):
 
 @every_dtype
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_a_training_resumed_is_one_never_interrupted_bit_for_bit(
-    ranks, dtype, trained, difference
-):
+def test_a_training_resumed_is_one_never_interrupted_bit_for_bit(ranks, dtype, trained, difference):
     with pytest.raises(InterruptedError):
         trained(ranks, "run", dtype, killed_in=9)
     resumed = trained(ranks, "run", dtype, resume=True)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from transformer_core.distributed import Group, LocalSteps, on_threads
+from transformer_core.distributed import LocalSteps
 from transformer_core.layers import LayerSpec
 from transformer_core.optim import SGD, AdamW
+from transformer_core.ranks import Group, on_threads
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
 from transformer_core.training import combine
 
@@ -178,9 +179,7 @@ def test_a_weight_of_0_does_not_count():
         local.meet(communicator, weight=float(communicator.rank != 1))
         return parameters["weight"]
 
-    for still, moved in zip(
-        on_threads(3, work, False), on_threads(3, work, True), strict=True
-    ):
+    for still, moved in zip(on_threads(3, work, False), on_threads(3, work, True), strict=True):
         np.testing.assert_array_equal(still, moved)
 
 
@@ -195,8 +194,7 @@ def test_weights_that_cannot_be_are_refused_by_every_rank(weights):
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"learning_rate": 0}, {"momentum": 1}, {"momentum": -0.1}, {"momentum": np.nan}],
+    "settings", [{"learning_rate": 0}, {"momentum": 1}, {"momentum": -0.1}, {"momentum": np.nan}]
 )
 def test_settings_out_of_range_are_refused(settings):
     with pytest.raises(ValueError, match=f"^{next(iter(settings))}: expected"):

@@ -3,10 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
-import pipeline_cases
 import pytest
-from pipeline_cases import LAYERS, VOCABULARY, WIDTH, build, micro_batches, whole
-from ranks import mpiexec, on_mpi
+from helpers import pipeline_cases
+from helpers.pipeline_cases import LAYERS, VOCABULARY, WIDTH, build, micro_batches, whole
+from helpers.ranks import mpiexec, on_mpi
 
 from transformer_core.distributed import (
     PipelineBert,
@@ -14,10 +14,14 @@ from transformer_core.distributed import (
     bubble,
     gpipe,
     live_activations,
-    on_threads,
     one_forward_one_backward,
 )
+from transformer_core.layers import LayerSpec
+from transformer_core.models import Bert, StackSpec
+from transformer_core.optim import SGD
 from transformer_core.optim.clipping import global_norm
+from transformer_core.ranks import Communicator, on_threads
+from transformer_core.training import train
 
 both = pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
 grid = pytest.mark.parametrize(
@@ -36,9 +40,7 @@ def test_the_bubble_is_what_its_formula_says(schedule, stages, batches):
 
 @both
 @grid
-def test_every_pass_is_done_once_and_not_before_what_it_needs(
-    schedule, stages, batches
-):
+def test_every_pass_is_done_once_and_not_before_what_it_needs(schedule, stages, batches):
     slots = {step[1:]: step.slot for step in schedule(stages, batches)}
     assert len(slots) == len(schedule(stages, batches)) == 2 * stages * batches
     for (stage, forward, batch), slot in slots.items():
@@ -69,9 +71,7 @@ def test_two_stages_and_two_micro_batches_slot_by_slot():
 
 @pytest.mark.parametrize("stages, batches", [(0, 1), (1, 0), (1.0, 1), (True, 1)])
 @both
-def test_stages_and_micro_batches_are_counted_in_whole_numbers(
-    schedule, stages, batches
-):
+def test_stages_and_micro_batches_are_counted_in_whole_numbers(schedule, stages, batches):
     with pytest.raises(ValueError, match="expected a whole number of at least 1"):
         schedule(stages, batches)
 
@@ -86,7 +86,7 @@ def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
     def work(c):
         model = build(tied)
         stage = PipelineBert(model, c, schedule)
-        mine, stage_grads = stage.loss_and_gradients(micro_batches())
+        mine, stage_grads = stage.in_micro_batches(micro_batches())
         assert stage_grads.keys() == stage.parameters().keys()
         for name, array in stage.parameters().items():
             assert array is model.parameters()[name]
@@ -98,9 +98,7 @@ def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
         assert mine == pytest.approx(loss, rel=1e-13)
         for name, grad in part.items():
             scale = np.abs(grads[name]).max()
-            np.testing.assert_allclose(
-                grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name
-            )
+            np.testing.assert_allclose(grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
     if tied:
         first, last = found[0][1]["tokens.table"], found[-1][1]["tokens.table"]
         np.testing.assert_array_equal(first, last)
@@ -112,7 +110,7 @@ def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
 def test_the_norm_counts_every_parameter_once(stages, tied):
     def work(c):
         stage = PipelineBert(build(tied), c)
-        return stage.norm(stage.loss_and_gradients(micro_batches())[1])
+        return stage.norm(stage.in_micro_batches(micro_batches())[1])
 
     expected = global_norm(whole(build(tied))[1])
     norms = on_threads(stages, work)
@@ -123,12 +121,10 @@ def test_the_norm_counts_every_parameter_once(stages, tied):
 @both
 def test_the_schedules_give_the_same_bits(schedule):
     def work(c, order):
-        return PipelineBert(build(), c, order).loss_and_gradients(micro_batches())
+        return PipelineBert(build(), c, order).in_micro_batches(micro_batches())
 
     expected = on_threads(2, work, gpipe)
-    for (loss, grads), (other, others) in zip(
-        on_threads(2, work, schedule), expected, strict=True
-    ):
+    for (loss, grads), (other, others) in zip(on_threads(2, work, schedule), expected, strict=True):
         assert loss == other
         for name, grad in grads.items():
             np.testing.assert_array_equal(grad, others[name])
@@ -139,7 +135,7 @@ def test_the_schedules_give_the_same_bits(schedule):
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 def test_the_stages_send_what_the_formula_says(stages, tied, schedule):
     def work(c):
-        PipelineBert(build(tied), c, schedule).loss_and_gradients(micro_batches())
+        PipelineBert(build(tied), c, schedule).in_micro_batches(micro_batches())
         return c.sent
 
     sent = {"pipeline": 0, "tied": 0, "broadcast": 0}
@@ -178,6 +174,55 @@ def test_a_stage_without_layers_is_refused():
 def test_nothing_to_count_is_refused(batches):
     def work(c):
         with pytest.raises(ValueError, match="batches: expected at least one counted"):
-            PipelineBert(build(), c).loss_and_gradients(batches)
+            PipelineBert(build(), c).in_micro_batches(batches)
 
     on_threads(2, work)
+
+
+@pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(tied, schedule):
+    columns = [np.concatenate(arrays) for arrays in zip(*micro_batches(), strict=True)]
+    options = {"max_norm": 0.1, "progress": False}
+
+    def trained(model):
+        optimizer = SGD(model.parameters(), 0.1)
+        history = train(model, optimizer, [columns] * 3, 3, **options)
+        return [record["loss"] for record in history], model.parameters()
+
+    def work(c):
+        return trained(PipelineBert(build(tied), c, schedule, micro_batches=3))
+
+    losses, parameters = trained(build(tied))
+    for found, of_stage in on_threads(2, work):
+        np.testing.assert_allclose(found, losses, rtol=0, atol=1e-12)
+        for name, array in of_stage.items():
+            np.testing.assert_allclose(array, parameters[name], rtol=0, atol=1e-12)
+
+
+def test_a_norm_that_is_not_finite_is_told_by_every_rank():
+    def work(c):
+        stage = PipelineBert(build(), c)
+        _, grads = stage.in_micro_batches(micro_batches())
+        if c.rank == 1:
+            grads = {name: np.full_like(grad, np.nan) for name, grad in grads.items()}
+        with pytest.raises(ValueError, match="grads: expected a finite norm, got nan from"):
+            stage.norm(grads)
+
+    on_threads(2, work)
+
+
+def test_what_a_stage_would_not_drop_is_refused():
+    spec = LayerSpec(6, 2, 9, "pre", dropout=0.25)
+    model = Bert(spec, StackSpec(5, 4, 2), np.random.default_rng(0))
+    with pytest.raises(
+        ValueError, match=r"model: expected one without dropout, got a rate of 0\.25"
+    ):
+        PipelineBert(model, Communicator())
+
+
+@pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
+def test_a_schedule_of_too_many_slots_is_refused(schedule):
+    for sizes in ((2**31 - 1, 2), (2, 2**31 - 1)):
+        with pytest.raises(ValueError, match="stages, batches: expected at most 4194304 slots"):
+            schedule(*sizes)

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from cut_bert import B, D, T, bert
-from witnesses import normal
+from helpers.cut_bert import B, D, T, bert
+from helpers.witnesses import normal
 
-from transformer_core.distributed import (
-    TensorParallelBert,
-    on_threads,
-    sequence_pair,
-)
+from transformer_core.distributed import SequenceParallelEncoder, TensorParallelBert, sequence_pair
 from transformer_core.distributed.sequence_parallel import join_pieces
+from transformer_core.ranks import Communicator, on_threads
 
 SIZES = [1, 2, 3, 4]
 
@@ -85,3 +82,8 @@ def test_positions_that_the_ranks_do_not_divide_are_refused(rng):
 
     with pytest.raises(ValueError, match="positions: expected a multiple of the 2"):
         on_threads(2, work)
+
+
+def test_an_encoder_that_is_not_cut_is_refused():
+    with pytest.raises(ValueError, match="encoder: expected one of the class ParallelSelfAtt"):
+        SequenceParallelEncoder(bert().encoder, Communicator())

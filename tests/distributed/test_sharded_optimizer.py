@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sharding import (
+from helpers.sharding import (
     ADAMW,
     SIZES,
     STEPS,
@@ -16,17 +16,21 @@ from sharding import (
     batch,
     bert,
     bytes_of,
+    masked_tokens,
     part,
     sent_in_one_step,
     train,
     trained,
 )
+from helpers.witnesses import randomise
 
-from transformer_core.distributed import Communicator, flatten, on_threads, unflatten
+from transformer_core.distributed import DataParallel
 from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
-from transformer_core.optim import SGD
-from transformer_core.training import DataParallel, Run
+from transformer_core.layers import LayerSpec
+from transformer_core.models import EncoderDecoder, StackSpec, greedy_search
+from transformer_core.ranks import Communicator, flatten, on_threads, unflatten
+from transformer_core.training import Run
 from transformer_core.training import train as loop
 
 ZERO_1, ZERO_2 = (partial(ShardedOptimizer, stage=stage) for stage in (1, 2))
@@ -67,9 +71,7 @@ def plain_data_parallel(communicator):
 @every_size
 def test_without_clipping_the_bits_are_those_of_plain_data_parallel(size, shard):
     for plain, (_, parameters, optimizer) in zip(
-        on_threads(size, plain_data_parallel),
-        trained(size, shard, max_norm=None),
-        strict=True,
+        on_threads(size, plain_data_parallel), trained(size, shard, max_norm=None), strict=True
     ):
         assert_same_bits(parameters, plain[0])
         assert_same_bits(optimizer.state(), plain[1])
@@ -82,14 +84,12 @@ def test_the_gradient_is_that_of_data_parallel(size):
 
     def work(communicator):
         step = DataParallel(
-            model.loss_and_gradients,
-            lambda ids, targets, masked, *_: masked.sum(),
-            communicator=communicator,
+            model, lambda ids, targets, masked, *_: masked.sum(), communicator=communicator
         )
-        loss, grads = step(*arrays)
+        loss, grads = step.loss_and_gradients(*arrays)
         sharded = ZERO_1(bert(), ADAMW, communicator)
         shard, weight = part(arrays, communicator)
-        own_loss, pieces = sharded.loss_and_gradients(*shard, weight=weight)
+        own_loss, pieces = sharded.of_shard(*shard, weight=weight)
         assert abs(own_loss - loss) < 1e-13
         assert_close(pieces, sharded.cut(grads), 1e-13)
 
@@ -121,7 +121,7 @@ def test_the_norm_is_that_of_the_whole_gradient(size):
     def work(communicator):
         sharded = ZERO_1(bert(), ADAMW, communicator)
         shard, weight = part(batch(sharded.model, 0), communicator)
-        return sharded.norm(sharded.loss_and_gradients(*shard, weight=weight)[1])
+        return sharded.norm(sharded.of_shard(*shard, weight=weight)[1])
 
     norms = on_threads(size, work)
     assert len(set(norms)) == 1
@@ -185,9 +185,7 @@ def test_a_checkpoint_on_disk_is_that_of_one_process(tmp_path, shard):
 def test_what_is_gathered_is_a_copy(shard):
     sharded = shard(bert(), ADAMW, Communicator())
     parameters, optimizer = sharded.gather()
-    before = {
-        name: array.copy() for name, array in (parameters | optimizer.state()).items()
-    }
+    before = {name: array.copy() for name, array in (parameters | optimizer.state()).items()}
     train(Communicator(), sharded, steps=1)
     assert_same_bits(parameters | optimizer.state(), before)
 
@@ -261,43 +259,92 @@ def test_gathering_a_bucket_is_the_adjoint_of_reducing_it(size):
     assert abs(forwards - backwards) < 1e-13
 
 
-def test_it_is_trained_as_any_optimiser_is():
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(shard, dropout):
+    """Clipped, with a schedule, and with what one process drops of each sequence."""
+    variant = VARIANTS["everything"] | {"dropout": dropout}
+
+    def trained_by_the_loop(model, optimizer):
+        batches = (batch(bert(variant), step) for step in range(STEPS))
+        options = {"schedule": lambda step: 1e-3 * step, "max_norm": 0.5, "progress": False}
+        return [record["loss"] for record in loop(model, optimizer, batches, STEPS, **options)]
+
     def work(communicator):
-        sharded = ZERO_1(bert(), ADAMW, communicator)
+        sharded = shard(bert(variant), ADAMW, communicator, weight=masked_tokens)
+        losses = trained_by_the_loop(sharded, sharded.optimizer)
+        return losses, sharded.gather()[0]
 
-        def loss_and_gradients(*arrays, rng):
-            shard, weight = part(arrays, communicator)
-            return sharded.loss_and_gradients(*shard, weight=weight)
-
-        batches = (batch(sharded.model, step) for step in range(STEPS))
-        options = {"schedule": lambda step: 1e-3 * step, "max_norm": 0.5}
-        return loop(loss_and_gradients, sharded, batches, STEPS, **options)
-
-    first, second = on_threads(2, work)
-    (expected,) = on_threads(1, work)
-    assert first == second
-    losses = [[record["loss"] for record in run] for run in (first, expected)]
-    np.testing.assert_allclose(*losses, rtol=0, atol=1e-12)
+    model = bert(variant)
+    alone = DataParallel(model, masked_tokens, threads=1)
+    expected = trained_by_the_loop(alone, ADAMW(alone.parameters))
+    for size in (1, 2, 4):
+        for losses, parameters in on_threads(size, work):
+            np.testing.assert_allclose(losses, expected, rtol=0, atol=1e-12)
+            assert_close(parameters, model.parameters())
 
 
-def test_the_learning_rate_and_the_steps_are_the_optimisers():
-    sharded = ZERO_1(bert(), partial(SGD, learning_rate=0.5), Communicator())
-    sharded.learning_rate = 0.25
-    assert sharded.learning_rate == sharded.optimizer.learning_rate == 0.25
-    train(Communicator(), sharded)
-    assert sharded.steps == STEPS
+def test_a_batch_is_cut_by_what_counts_its_tokens():
+    sharded = ZERO_1(bert(), ADAMW, Communicator())
+    with pytest.raises(ValueError, match="weight: expected a function that counts the tokens"):
+        sharded.loss_and_gradients(*batch(sharded.model, 0))
+
+
+@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+def test_a_model_can_be_decoded_while_it_is_trained(shard):
+    """With the words of one process; where the parameters are cut, in the context alone."""
+    source, target = np.random.default_rng(7).integers(9, size=(2, 5, 4))
+    lengths = np.full(5, 4)
+
+    def build():
+        rng = np.random.default_rng(6)
+        spec, stack = LayerSpec(6, 2, 7, "pre", dtype=np.float64), StackSpec(9, 5, 2)
+        return randomise(EncoderDecoder(spec, stack, stack, rng), rng)
+
+    def decoded(model):
+        return greedy_search(model, source, lengths, start=1, end=2, longest=5)[0]
+
+    def work(communicator):
+        sharded = shard(build(), ADAMW, communicator, weight=lambda *_: 1)
+        _, grads = sharded.loss_and_gradients(source, lengths, target, lengths)
+        sharded.optimizer.step(grads)
+        if shard is ShardedParameters:
+            with pytest.raises(ValueError, match="parameters: expected the numbers, got their"):
+                decoded(sharded.model)
+        with sharded.whole_model():
+            return decoded(sharded.model)
+
+    model = build()
+    optimizer = ADAMW(model.parameters())
+    optimizer.step(model.loss_and_gradients(source, lengths, target, lengths)[1])
+    for found in on_threads(2, work):
+        np.testing.assert_array_equal(found, decoded(model))
+
+
+@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+def test_one_rank_alone_gathers_what_it_saves(shard):
+    def work(communicator, root):
+        sharded = shard(bert(), ADAMW, communicator)
+        train(communicator, sharded, steps=1)
+        communicator.sent.clear()
+        parameters, optimizer = sharded.gather(root)
+        return parameters | optimizer.state()
+
+    every, one = on_threads(3, work, None), on_threads(3, work, 1)
+    assert_same_bits(one[1], every[1])
+    assert one[0] == one[2] == {}
 
 
 def test_a_gradient_that_is_not_finite_stops_every_rank():
     def work(communicator):
         sharded = ZERO_1(bert(), ADAMW, communicator)
         shard, weight = part(batch(sharded.model, 0), communicator)
-        _, grads = sharded.loss_and_gradients(*shard, weight=weight)
+        _, grads = sharded.of_shard(*shard, weight=weight)
         if communicator.rank == 1:
             next(iter(grads.values()))[:] = np.nan
         before = flatten(sharded.model.parameters())
         with pytest.raises(ValueError, match="expected a finite norm, got the squares"):
-            sharded.step(grads)
+            sharded.optimizer.step(grads)
         np.testing.assert_array_equal(flatten(sharded.model.parameters()), before)
 
     on_threads(2, work)
@@ -309,7 +356,7 @@ def test_weights_that_do_not_hold_stop_every_rank(weights):
         sharded = ZERO_1(bert(), ADAMW, communicator)
         shard = batch(sharded.model, 0)
         with pytest.raises(ValueError, match="weight: expected counted tokens"):
-            sharded.loss_and_gradients(*shard, weight=weights[communicator.rank])
+            sharded.of_shard(*shard, weight=weights[communicator.rank])
 
     on_threads(2, work)
 

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-import sharded_ranks
-from ranks import mpiexec, on_mpi
-from sharding import (
+from helpers import sharded_ranks
+from helpers.ranks import mpiexec, on_mpi
+from helpers.sharding import (
     ADAMW,
     EVERYTHING,
     SIZES,
@@ -26,16 +26,16 @@ from sharding import (
     train,
     trained,
 )
-from witnesses import randomise
+from helpers.witnesses import randomise
 
-from transformer_core.distributed import Communicator, on_threads
+from transformer_core.distributed.data_parallel import SequenceGenerators
 from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.layers import AttentionSpec, LayerSpec, Linear
 from transformer_core.layers.layer import Layer
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import AdamW, Muon
-from transformer_core.training.data_parallel import SequenceGenerators
+from transformer_core.ranks import Communicator, on_threads
 
 every_size = pytest.mark.parametrize("size", SIZES)
 
@@ -99,7 +99,7 @@ def test_a_model_of_layers_alone_is_sent_three_times(size):
     def work(communicator):
         sharded = ShardedParameters(Stack([3, 5, 1]), ADAMW, communicator)
         rows = x[communicator.bounds(7)[communicator.rank]]
-        found, pieces = sharded.loss_and_gradients(rows, weight=len(rows))
+        found, pieces = sharded.of_shard(rows, weight=len(rows))
         sent = communicator.sent["reduce_scatter"].bytes
         sent += communicator.sent["all_gather"].bytes
         return found, dict(sharded.whole(pieces)), sent
@@ -116,9 +116,7 @@ def test_what_was_dropped_is_dropped_again(draw):
     def work(communicator, shard):
         sharded = shard(bert(EVERYTHING | {"dropout": 0.3}), ADAMW, communicator)
         rng = draw(np.arange(B) + 10 * communicator.rank)
-        loss, pieces = sharded.loss_and_gradients(
-            *batch(sharded.model, 0), weight=1, rng=rng
-        )
+        loss, pieces = sharded.of_shard(*batch(sharded.model, 0), weight=1, rng=rng)
         return loss, pieces, rng.random((B, 2))
 
     stage_2 = on_threads(2, work, partial(ShardedOptimizer, stage=2))
@@ -149,7 +147,7 @@ def test_an_encoder_decoder_with_one_table_for_all(shard):
         sharded = shard(build(), ADAMW, communicator)
         rows = communicator.bounds(5)[communicator.rank]
         own = [array[rows] for array in arrays]
-        found, pieces = sharded.loss_and_gradients(*own, weight=(own[3] - 1).sum())
+        found, pieces = sharded.of_shard(*own, weight=(own[3] - 1).sum())
         return found, dict(sharded.whole(pieces))
 
     for found, gathered in on_threads(3, work):
@@ -171,14 +169,15 @@ def test_between_uses_the_model_has_no_memory():
     assert_empty()
     ids, *others = batch(sharded.model, 0)
     with pytest.raises(ValueError, match="ids: expected ids from 0 to 10"):
-        sharded.loss_and_gradients(ids + V, *others, weight=1)
+        sharded.of_shard(ids + V, *others, weight=1)
     assert_empty()
 
 
 def test_a_layer_that_was_used_keeps_its_inputs_alone():
     sharded = ShardedParameters(bert(), ADAMW, Communicator())
     x = np.random.default_rng(8).normal(size=(2, T, 6))
-    _, again = sharded.model.encoder.layers[0].forward(x, None)
+    with sharded.enclosing():
+        _, again = sharded.model.encoder.layers[0].forward(x, None)
     assert again.args == (x, None)
     assert not again.keywords
     assert not any(any(a.strides) for a in sharded.model.parameters().values())
@@ -205,9 +204,7 @@ def plain(model, build, communicator):
 def sharded_by(shard):
     def build_step(model, build, communicator):
         sharded = shard(model, build, communicator)
-        return lambda *batch: sharded.step(
-            sharded.loss_and_gradients(*batch, weight=4)[1]
-        )
+        return lambda *batch: sharded.optimizer.step(sharded.of_shard(*batch, weight=4)[1])
 
     return build_step
 

@@ -2,20 +2,19 @@
 
 import numpy as np
 import pytest
-from witnesses import assert_close, gradients_of, normal, randomise, scattered
+from helpers.witnesses import assert_close, gradients_of, normal, randomise, scattered
 
 from transformer_core.distributed import (
     ColumnParallel,
-    Communicator,
     OwnDraws,
     ParallelSelfAttention,
     RowParallel,
     conjugate_pair,
     cut,
     gather,
-    on_threads,
 )
 from transformer_core.layers import Linear, MultiHeadSelfAttention
+from transformer_core.ranks import Communicator, on_threads
 
 SIZES = [1, 2, 3, 4]
 

@@ -2,19 +2,20 @@
 
 from functools import cache
 
-import cut_bert
 import numpy as np
 import pytest
-from cut_bert import B, D, L, T, Training, batch, bert, train_cut
-from ranks import mpiexec, on_mpi
-from witnesses import assert_close
+from helpers import cut_bert
+from helpers.cut_bert import B, D, L, T, Training, batch, bert, train_cut
+from helpers.ranks import mpiexec, on_mpi
+from helpers.witnesses import assert_close
 
-from transformer_core.distributed import Communicator, TensorParallelBert, on_threads
+from transformer_core.distributed import TensorParallelBert
 from transformer_core.distributed.pieces import replicated
 from transformer_core.layers import FEED_FORWARDS, AttentionSpec, LayerSpec
 from transformer_core.models import Bert
 from transformer_core.models.stack_spec import StackSpec
-from transformer_core.optim import AdamW
+from transformer_core.optim import SGD, AdamW
+from transformer_core.ranks import Communicator, on_threads
 from transformer_core.training import train
 
 both = pytest.mark.parametrize("sequence", [False, True], ids=["tensor", "sequence"])
@@ -227,9 +228,7 @@ def test_four_processes_end_where_four_threads_do(tmp_path):
         (AttentionSpec(3, 4, 2), 8, 9, "value_width: expected that of the keys"),
     ],
 )
-def test_a_model_that_cannot_be_cut_is_refused(
-    heads, hidden_width, vocabulary, message
-):
+def test_a_model_that_cannot_be_cut_is_refused(heads, hidden_width, vocabulary, message):
     spec = LayerSpec(12, heads, hidden_width, "pre")
     model = Bert(spec, StackSpec(vocabulary, 6, 1), np.random.default_rng(1))
     with pytest.raises(ValueError, match=message):
@@ -246,7 +245,44 @@ def test_a_feed_forward_layer_of_another_kind_is_refused(monkeypatch):
     monkeypatch.setitem(FEED_FORWARDS, "other", Other)
     spec = LayerSpec(12, 3, 8, "pre", feed_forward="other")
     model = Bert(spec, StackSpec(9, 6, 1), np.random.default_rng(1))
-    with pytest.raises(
-        ValueError, match="feed_forward: expected FeedForward, got Other"
-    ):
+    with pytest.raises(ValueError, match="feed_forward: expected FeedForward, got Other"):
         TensorParallelBert(model, Communicator())
+
+
+def test_an_optimiser_of_its_parameters_clips_by_the_norm_of_all_ranks():
+    """With nothing to remember, be it built from the parameters or from what returns them."""
+
+    def work(c):
+        model = TensorParallelBert(bert(), c)
+        for optimizer in (SGD(model.parameters(), 0.1), SGD(model.parameters, 0.1)):
+            rng = np.random.default_rng(3)
+            for _ in range(3):
+                optimizer.step(model.loss_and_gradients(*batch(rng))[1], 0.5)
+        return model.gather(model.parameters())
+
+    (expected,), ranks = on_threads(1, work), on_threads(2, work)
+    for found in ranks:
+        assert_close(found, expected, 1e-12)
+
+
+def test_a_norm_that_is_not_finite_is_told_by_every_rank():
+    def work(c):
+        model = TensorParallelBert(bert(), c)
+        _, grads = model.loss_and_gradients(*batch(np.random.default_rng(3)))
+        for name in ("readout.bias", "encoder.layer_0.attention.norm.gamma"):
+            spoiled = {n: np.full_like(g, np.nan) if n == name else g for n, g in grads.items()}
+            mine = spoiled if c.rank == 1 else grads
+            with pytest.raises(ValueError, match="grads: expected a finite norm, got nan"):
+                model.norm(mine)
+
+    on_threads(2, work)
+
+
+def test_training_with_the_norm_of_one_rank_is_refused():
+    def work(c):
+        model = TensorParallelBert(bert(), c)
+        optimizer = SGD(dict(model.parameters()), 0.1)
+        with pytest.raises(ValueError, match="optimizer: expected one with the norm of the model"):
+            train(model, optimizer, [()], 1, progress=False)
+
+    on_threads(2, work)

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
-from witnesses import assert_close, normal
+from helpers.witnesses import assert_close, normal
 
 from transformer_core.distributed import (
     ParallelReadout,
     VocabularyEmbedding,
     conjugate_pair,
-    on_threads,
     vocabulary_cross_entropy,
     vocabulary_cross_entropy_backward,
 )
 from transformer_core.layers import Embedding, OwnReadout, TiedReadout
 from transformer_core.ops import cross_entropy, cross_entropy_backward
+from transformer_core.ranks import on_threads
 
 SIZES = [1, 2, 3, 4]
 V, D = 7, 5
@@ -110,9 +110,7 @@ def loss_of(size, logits, targets, dloss=1.0):
 
     def work(c):
         words = c.bounds(logits.shape[-1])[c.rank]
-        loss, cache = vocabulary_cross_entropy(
-            logits[..., words], targets, logits.shape[-1], c
-        )
+        loss, cache = vocabulary_cross_entropy(logits[..., words], targets, logits.shape[-1], c)
         sent = sum(traffic.bytes for traffic in c.sent.values())
         dlogits = vocabulary_cross_entropy_backward(dloss, cache)
         assert sent == sum(traffic.bytes for traffic in c.sent.values())
@@ -131,9 +129,7 @@ def test_the_loss_and_its_gradient_are_those_of_one_rank(rng, size, spread):
     losses, dlogits, _ = loss_of(size, logits, targets, 0.7)
     assert len(set(losses)) == 1
     assert losses[0] == pytest.approx(expected, rel=1e-14)
-    np.testing.assert_allclose(
-        dlogits, cross_entropy_backward(0.7, cache), rtol=1e-12, atol=1e-16
-    )
+    np.testing.assert_allclose(dlogits, cross_entropy_backward(0.7, cache), rtol=1e-12, atol=1e-16)
 
 
 @pytest.mark.equation("eq:vocabulary-cross-entropy-backward")

@@ -1,14 +1,29 @@
+import random
+from datetime import timedelta
+from decimal import Decimal
+from fractions import Fraction
+from inspect import signature
+from pathlib import Path
+
 import numpy as np
 import pytest
+import sympy
 
+from transformer_core import ops
 from transformer_core.foundation.checks import (
     check_array,
     check_floats,
+    check_generator,
     check_ids,
+    check_kind,
     check_positive_int,
     check_rate,
+    check_scalar,
     check_shape,
 )
+from transformer_core.layers import Linear
+from transformer_core.ops import dropout
+from transformer_core.ops.linear import LinearCache
 
 
 @pytest.mark.parametrize(
@@ -18,6 +33,7 @@ from transformer_core.foundation.checks import (
         (1.0, "x: expected a NumPy array, got float"),
         (None, "x: expected a NumPy array, got NoneType"),
         (np.ones((2, 0)), r"x: expected at least one element, got shape \(2, 0\)"),
+        (np.ma.masked_greater(np.ones(3), 2), "x: expected a NumPy array, got MaskedArray"),
     ],
 )
 def test_what_is_not_an_array_with_elements_is_named(value, message):
@@ -104,9 +120,7 @@ def test_positive_whole_numbers_pass(value):
     check_positive_int("heads", value)
 
 
-@pytest.mark.parametrize(
-    "value", [0, -1, 1.0, "1", None, True, np.float64(2), np.bool_(True)]
-)
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True, np.float64(2), np.bool_(True)])
 def test_what_is_not_a_positive_whole_number_is_named(value):
     with pytest.raises(ValueError) as error:
         check_positive_int("heads", value)
@@ -137,3 +151,57 @@ def test_ids_of_the_vocabulary_pass():
 def test_ids_outside_the_vocabulary_are_named(ids, message):
     with pytest.raises(ValueError, match=message):
         check_ids("ids", ids, 5)
+
+
+NUMBERS = [1, 0.5, 1j, Fraction(1, 3), np.float32(2), np.array(3), sympy.Symbol("d"), sympy.pi]
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, np.array(Fraction(1, 3), object)])
+def test_single_numbers_and_symbols_pass(value):
+    check_scalar("dloss", value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(float, np.float64, "1", None, Decimal(1), timedelta(1), Path("a"), [1.0], np.ones(1)),
+        *(np.array("a"), np.datetime64("2020-01-01"), np.array(None), np.array(Decimal(1))),
+    ],
+    ids=repr,
+)
+def test_what_is_not_one_number_is_named(value):
+    with pytest.raises(ValueError, match="dloss: expected one number, got "):
+        check_scalar("dloss", value)
+    with pytest.raises(ValueError, match="rate: expected a number in "):
+        check_rate("rate", value)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, None, "text", random, random.Random(0), np.random.RandomState(0)]
+)
+def test_what_is_no_generator_is_named(seed):
+    with pytest.raises(ValueError, match="rng: expected a generator such as .*, got "):
+        check_generator("rng", seed)
+    with pytest.raises(ValueError, match="rng: expected a generator such as "):
+        Linear(2, 3, seed)
+    if seed is not None:
+        with pytest.raises(ValueError, match="rng: expected a generator such as "):
+            dropout(np.ones(3), 0.5, seed)
+
+
+@pytest.mark.parametrize("cache", [None, 3, (1, 2, 3)])
+@pytest.mark.parametrize("name", [name for name in ops.__all__ if name.endswith("_backward")])
+def test_a_cache_of_another_class_is_named_by_every_backward_pass(name, cache):
+    backward = getattr(ops, name)
+    arguments = {parameter: np.ones((2, 2)) for parameter in signature(backward).parameters}
+    if "cache" in arguments:
+        with pytest.raises(ValueError, match="cache: expected one of the class .*Cache, got"):
+            backward(**arguments | {"cache": cache} | {n: 1.0 for n in arguments if n == "dloss"})
+
+
+def test_a_record_of_another_class_is_named():
+    cache = LinearCache(np.ones(2), np.ones((2, 2)))
+    assert check_kind("cache", cache, LinearCache) is cache
+    with pytest.raises(ValueError) as error:
+        check_kind("cache", tuple(cache), LinearCache)
+    assert str(error.value) == "cache: expected one of the class LinearCache, got tuple"

@@ -3,14 +3,7 @@ import pytest
 
 from transformer_core.foundation.chunks import CHUNK, chunks
 
-SHAPES = [
-    (3, CHUNK - 1),
-    (2 * CHUNK + 1,),
-    (1, 2 * CHUNK),
-    (300, 50, 40),
-    (7,),
-    (),
-]
+SHAPES = [(3, CHUNK - 1), (2 * CHUNK + 1,), (1, 2 * CHUNK), (300, 50, 40), (7,), ()]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -5,9 +5,7 @@ from transformer_core.foundation.names import join, sizes, summary
 
 def test_join_flattens_one_level_and_keeps_the_arrays():
     weight, bias, gamma = np.ones(1), np.ones(2), np.ones(3)
-    joined = join(
-        {"linear": {"weight": weight, "a.bias": bias}, "norm": {"gamma": gamma}}
-    )
+    joined = join({"linear": {"weight": weight, "a.bias": bias}, "norm": {"gamma": gamma}})
     assert list(joined) == ["linear.weight", "linear.a.bias", "norm.gamma"]
     assert joined["linear.weight"] is weight and joined["norm.gamma"] is gamma
 

@@ -3,9 +3,8 @@ import importlib
 import numpy as np
 import pytest
 import sympy
-from cases import LAYERS, SOURCE_KEEP
-from hypothesis import given
-from witnesses import (
+from helpers.cases import LAYERS, SOURCE_KEEP
+from helpers.witnesses import (
     assert_close,
     assert_exact,
     broadcastable,
@@ -16,25 +15,16 @@ from witnesses import (
     sizes,
     symbols,
 )
+from hypothesis import given
 
-from transformer_core.layers import (
-    MultiHeadCrossAttention,
-    MultiHeadSelfAttention,
-)
-from transformer_core.layers.multi_head_attention import (
-    CrossAttentionCache,
-    SelfAttentionCache,
-)
+from transformer_core.layers import MultiHeadCrossAttention, MultiHeadSelfAttention
+from transformer_core.layers.multi_head_attention import CrossAttentionCache, SelfAttentionCache
 from transformer_core.ops import attention, merge_heads, split_heads
 from transformer_core.ops.attention import AttentionCache
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.softmax import SoftmaxCache
 
-MASKS = {
-    "no mask": None,
-    "padding": padding([4, 2], 4),
-    "a query without keys": SOURCE_KEEP,
-}
+MASKS = {"no mask": None, "padding": padding([4, 2], 4), "a query without keys": SOURCE_KEEP}
 every_mask = pytest.mark.parametrize("keep", MASKS.values(), ids=MASKS.keys())
 
 
@@ -81,9 +71,7 @@ def test_gradients_are_exact(symbolic, monkeypatch):
     x, source = symbols("x", 1, 1, 2), symbols("z", 1, 2, 2)
     query, key, value = symbols("q", 2, 2), symbols("k", 2, 2), symbols("v", 2, 2)
     output, dy = symbols("o", 2, 2), symbols("d", 1, 1, 2)
-    y, attended, merged = symbolic_heads(
-        monkeypatch, x, source, (query, key, value), output
-    )
+    y, attended, merged = symbolic_heads(monkeypatch, x, source, (query, key, value), output)
     cache = CrossAttentionCache(
         LinearCache(x, query),
         LinearCache(source, np.concatenate([key, value], axis=-1)),
@@ -136,9 +124,7 @@ def test_each_head_attends_by_itself(rng, batch, queries, keys, heads, width):
 
 @pytest.mark.equation("eq:cross-attention-backward")
 @given(generators, sizes, sizes, sizes, sizes)
-def test_a_stream_that_attends_to_itself_is_self_attention(
-    rng, batch, length, heads, width
-):
+def test_a_stream_that_attends_to_itself_is_self_attention(rng, batch, length, heads, width):
     cross, x, _ = draw(rng, batch, length, length, heads, width)
     self_attention = MultiHeadSelfAttention(heads * width, heads, rng, np.float64)
     for name, own in self_attention.query_key_value.parameters().items():
@@ -157,17 +143,13 @@ def test_a_stream_that_attends_to_itself_is_self_attention(
     expected, self_grads = self_attention.backward(dy, self_cache)
     assert np.allclose(dx + dsource, expected, rtol=1e-9, atol=1e-9)
     for name in ("weight", "bias"):
-        fused = np.concatenate(
-            [grads[f"query.{name}"], grads[f"key_value.{name}"]], axis=-1
-        )
+        fused = np.concatenate([grads[f"query.{name}"], grads[f"key_value.{name}"]], axis=-1)
         expected = self_grads[f"query_key_value.{name}"]
         assert np.allclose(fused, expected, rtol=1e-9, atol=1e-9)
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_the_order_of_the_source_does_not_matter(
-    rng, batch, queries, keys, heads, width
-):
+def test_the_order_of_the_source_does_not_matter(rng, batch, queries, keys, heads, width):
     layer, x, source = draw(rng, batch, queries, keys, heads, width)
     order = rng.permutation(keys)
     dy = rng.normal(size=x.shape)
@@ -181,9 +163,7 @@ def test_the_order_of_the_source_does_not_matter(
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_padding_of_the_source_gets_no_gradient(
-    rng, batch, queries, keys, heads, width
-):
+def test_padding_of_the_source_gets_no_gradient(rng, batch, queries, keys, heads, width):
     layer, x, source = draw(rng, batch, queries, keys, heads, width)
     lengths = rng.integers(0, keys + 1, batch)
     padded = np.arange(keys) >= lengths[:, np.newaxis]
@@ -195,9 +175,7 @@ def test_padding_of_the_source_gets_no_gradient(
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_a_query_without_keys_gives_the_bias_and_no_nan(
-    rng, batch, queries, keys, heads, width
-):
+def test_a_query_without_keys_gives_the_bias_and_no_nan(rng, batch, queries, keys, heads, width):
     layer, x, source = draw(rng, batch, queries, keys, heads, width)
     keep = broadcastable(rng, batch, heads, queries, keys)
     full = np.broadcast_to(keep, (batch, heads, queries, keys))
@@ -212,9 +190,7 @@ def test_a_query_without_keys_gives_the_bias_and_no_nan(
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_the_outputs_follow_the_order_of_the_queries(
-    rng, batch, queries, keys, heads, width
-):
+def test_the_outputs_follow_the_order_of_the_queries(rng, batch, queries, keys, heads, width):
     layer, x, source = draw(rng, batch, queries, keys, heads, width)
     keep = rng.random((batch, 1, queries, keys)) < 0.7
     order = rng.permutation(queries)
@@ -225,8 +201,7 @@ def test_the_outputs_follow_the_order_of_the_queries(
     dx, dsource, grads = layer.backward(dy, cache)
     dx_permuted, *others = layer.backward(dy[:, order], permuted_cache)
     assert_close(
-        named([dx_permuted, others[0]]) | others[1],
-        named([dx[:, order], dsource]) | grads,
+        named([dx_permuted, others[0]]) | others[1], named([dx[:, order], dsource]) | grads
     )
 
 
@@ -241,9 +216,7 @@ def test_the_bias_of_the_keys_gets_no_gradient(rng):
 
 def test_parameter_names(rng):
     assert list(MultiHeadCrossAttention(6, 2, rng).parameters()) == [
-        f"{part}.{name}"
-        for part in ("query", "key_value", "output")
-        for name in ("weight", "bias")
+        f"{part}.{name}" for part in ("query", "key_value", "output") for name in ("weight", "bias")
     ]
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from cases import KEEP, LAYERS, LayerCase, restarted
+from helpers.cases import KEEP, LAYERS, LayerCase, restarted
+from helpers.witnesses import arrays_in, generators, normal, randomise, sizes
 from hypothesis import given
-from witnesses import arrays_in, generators, normal, randomise, sizes
 
 from transformer_core.layers import (
     EncoderLayer,
@@ -46,9 +46,7 @@ def test_gradients_of_cross_attention_agree_with_the_witnesses(check):
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @given(generators, sizes, sizes, sizes)
-def test_the_branch_is_dropped_and_the_skip_connection_is_not(
-    norm, rng, batch, length, width
-):
+def test_the_branch_is_dropped_and_the_skip_connection_is_not(norm, rng, batch, length, width):
     branch = FeedForward(width, width + 1, rng, np.float64)
     norm_layer = LayerNorm(width, np.float64)
     layer = randomise(Residual(branch, norm_layer, norm, RATE), rng)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from cases import IDS
-from witnesses import normal, randomise
+from helpers.cases import IDS
+from helpers.witnesses import normal, randomise
 
 from transformer_core.foundation.names import join
 from transformer_core.layers import (
@@ -57,9 +57,7 @@ def test_gradient_agrees_with_the_witnesses(check, rng):
 @pytest.mark.equation("eq:tied-readout-backward")
 def test_readout_gradients_agree_with_the_witnesses(check, rng):
     readout = randomise(TiedReadout(7, check.witness.dtype), rng)
-    h, table = (
-        normal(rng, shape).astype(check.witness.dtype) for shape in ((2, 4, 3), (7, 3))
-    )
+    h, table = (normal(rng, shape).astype(check.witness.dtype) for shape in ((2, 4, 3), (7, 3)))
 
     def backward(dlogits, cache):
         dh, dtable, grads = readout.backward(dlogits, cache)

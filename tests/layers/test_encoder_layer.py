@@ -1,18 +1,16 @@
 import numpy as np
 import pytest
-from cases import LAYERS
+from helpers.cases import LAYERS
+from helpers.witnesses import causal, generators, randomise, sizes
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import causal, generators, randomise, sizes
 
 from transformer_core.layers import EncoderLayer, LayerSpec
 
 
 def draw(rng, batch, length, heads, width, norm):
     spec = LayerSpec(heads * width, heads, width + 3, norm, dtype=np.float64)
-    return randomise(EncoderLayer(spec, rng), rng), rng.normal(
-        size=(batch, length, heads * width)
-    )
+    return randomise(EncoderLayer(spec, rng), rng), rng.normal(size=(batch, length, heads * width))
 
 
 norms = st.sampled_from(["post", "pre"])
@@ -24,9 +22,7 @@ def test_gradients_agree_with_the_witnesses(check, norm):
 
 
 @given(generators, sizes, sizes, sizes, sizes, norms)
-def test_attention_comes_before_the_feed_forward_layer(
-    rng, batch, length, heads, width, norm
-):
+def test_attention_comes_before_the_feed_forward_layer(rng, batch, length, heads, width, norm):
     layer, x = draw(rng, batch, length, heads, width, norm)
     attended, _ = layer.attention.forward(x)
     expected, _ = layer.feed_forward.forward(attended)
@@ -34,9 +30,7 @@ def test_attention_comes_before_the_feed_forward_layer(
 
 
 @given(generators, sizes, sizes, sizes, sizes, norms)
-def test_a_causal_output_does_not_see_the_future(
-    rng, batch, length, heads, width, norm
-):
+def test_a_causal_output_does_not_see_the_future(rng, batch, length, heads, width, norm):
     layer, x = draw(rng, batch, length, heads, width, norm)
     y, cache = layer.forward(x, causal(length))
     now = rng.integers(length)
@@ -61,16 +55,3 @@ def test_parameter_names(rng):
     assert set(EncoderLayer(LayerSpec(4, 2, 5, "pre"), rng).parameters()) == {
         f"{part}.{name}" for part, names in arrays.items() for name in names
     }
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ((6, 4, 8, "pre"), "heads: expected a divisor of the width 6, got 4"),
-        ((6, 2, 0, "pre"), "width_out: expected a whole number of at least 1, got 0"),
-        ((6, 2, 8, "both"), "placement: expected 'post' or 'pre', got 'both'"),
-    ],
-)
-def test_bad_settings_are_named(rng, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        EncoderLayer(LayerSpec(*arguments), rng)

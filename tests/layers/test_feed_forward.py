@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import sympy
-from cases import LAYERS
+from helpers.cases import LAYERS
+from helpers.witnesses import assert_exact, generators, randomise, sizes, symbols
 from hypothesis import given
-from witnesses import assert_exact, generators, randomise, sizes, symbols
 
 from transformer_core import ops
 from transformer_core.layers import FeedForward

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from cases import LAYERS
+from helpers.cases import LAYERS
 
 from transformer_core.layers import LayerNorm
 

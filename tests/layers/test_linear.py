@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from cases import LAYERS
+from helpers.cases import LAYERS
 
 from transformer_core.layers import Linear
 
@@ -19,15 +19,12 @@ def test_weights_start_uniform_and_the_bias_at_zero(rng):
 
 
 def test_the_same_seed_gives_the_same_weights_in_every_dtype():
-    single, double = (
-        Linear(4, 3, np.random.default_rng(5), dtype) for dtype in ("f4", "f8")
-    )
+    single, double = (Linear(4, 3, np.random.default_rng(5), dtype) for dtype in ("f4", "f8"))
     assert np.array_equal(single.weight, double.weight.astype(np.float32))
 
 
 @pytest.mark.parametrize(
-    "widths, message",
-    [((0, 3), "width_in: expected .* got 0"), ((4, -1), "width_out: .* got -1")],
+    "widths, message", [((0, 3), "width_in: expected .* got 0"), ((4, -1), "width_out: .* got -1")]
 )
 def test_bad_widths_are_named(rng, widths, message):
     with pytest.raises(ValueError, match=message):

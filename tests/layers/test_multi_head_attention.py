@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from cases import LAYERS
-from hypothesis import given
-from witnesses import (
+from helpers.cases import LAYERS
+from helpers.witnesses import (
     assert_close,
     broadcastable,
     causal,
@@ -11,6 +10,7 @@ from witnesses import (
     randomise,
     sizes,
 )
+from hypothesis import given
 
 from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
 from transformer_core.layers.multi_head_attention import KeyValue
@@ -49,9 +49,7 @@ def test_each_head_attends_by_itself(rng, batch, length, heads, width):
 
 
 @given(generators, sizes, sizes, sizes, sizes)
-def test_the_outputs_follow_the_order_of_the_positions(
-    rng, batch, length, heads, width
-):
+def test_the_outputs_follow_the_order_of_the_positions(rng, batch, length, heads, width):
     layer, x = draw(rng, batch, length, heads, width)
     keep = rng.random((batch, 1, length, length)) < 0.7
     order = rng.permutation(length)
@@ -110,9 +108,7 @@ def test_padding_is_not_read_and_gets_no_gradient(rng, batch, length, heads, wid
 
 
 @given(generators, sizes, sizes, sizes, sizes)
-def test_a_query_without_keys_gives_the_bias_and_no_nan(
-    rng, batch, length, heads, width
-):
+def test_a_query_without_keys_gives_the_bias_and_no_nan(rng, batch, length, heads, width):
     layer, x = draw(rng, batch, length, heads, width)
     keep = broadcastable(rng, batch, heads, length, length)
     full = np.broadcast_to(keep, (batch, heads, length, length))
@@ -162,9 +158,7 @@ def by_head(layer, arrays):
         fused.append(arrays["query_key_value.bias"][np.newaxis])
     parts = np.split(np.concatenate(fused), layer.edges, axis=-1)
     query, key, value = (np.split(part, layer.heads, axis=-1) for part in parts)
-    return zip(
-        query, key, value, np.split(arrays["output.weight"], layer.heads), strict=True
-    )
+    return zip(query, key, value, np.split(arrays["output.weight"], layer.heads), strict=True)
 
 
 def assert_same_product(one, other, tolerance=1e-12):
@@ -213,7 +207,27 @@ def test_a_step_of_several_positions_is_refused(rng):
     """Each of them would see those after it."""
     layer = MultiHeadSelfAttention(6, 2, rng, np.float64)
     past = KeyValue(np.ones((2, 2, 3, 3)), np.ones((2, 2, 3, 3)))
-    with pytest.raises(
-        ValueError, match=r"x: expected shape \(B, 1, D\), got \(2, 2, 6"
-    ):
+    with pytest.raises(ValueError, match=r"x: expected shape \(B, 1, D\), got \(2, 2, 6"):
         layer.step(np.ones((2, 2, 6)), past)
+
+
+def test_what_is_there_already_is_not_copied_at_every_step(rng):
+    layer, x = draw(rng, 1, 40, 2, 3)
+    past, arrays = layer.begin(1), set()
+    for t in range(40):
+        _, past = layer.step(x[:, t : t + 1], past)
+        arrays.add(id(past.arrays[0]))
+    assert len(arrays) <= 6  # 2, 6, 14, ... positions
+
+
+def test_two_sequences_that_go_on_from_one_past_stay_apart(rng):
+    layer, x = draw(rng, 1, 4, 2, 3)
+    past = layer.begin(1)
+    for t in range(3):
+        _, past = layer.step(x[:, t : t + 1], past)
+    _, one = layer.step(x[:, 3:], past)
+    before = [array.copy() for array in one]
+    _, other = layer.step(-x[:, 3:], past)
+    assert all(map(np.array_equal, one, before))
+    assert not np.array_equal(one.key, other.key)
+    assert past.key.shape[2] == 3

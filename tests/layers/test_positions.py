@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from cases import LAYERS
+from helpers.cases import LAYERS
+from helpers.witnesses import assert_exact, generators, sizes, symbols
 from hypothesis import given
-from witnesses import assert_exact, generators, sizes, symbols
 
 from transformer_core.layers import LearnedPositions, SinusoidalPositions
 from transformer_core.ops import sinusoidal_positions

@@ -1,19 +1,13 @@
 import numpy as np
 import pytest
 import sympy
-from cases import LAYERS
+from helpers.cases import LAYERS
+from helpers.witnesses import assert_exact, generators, randomise, sizes, symbols
 from hypothesis import given
-from witnesses import assert_exact, generators, randomise, sizes, symbols
 
-from transformer_core.layers import (
-    FeedForward,
-    LayerNorm,
-    Linear,
-    MultiHeadSelfAttention,
-    Residual,
-)
+from book.sentence import EMBEDDING
+from transformer_core.layers import FeedForward, LayerNorm, Linear, MultiHeadSelfAttention, Residual
 from transformer_core.ops import layer_norm, layer_norm_backward
-from transformer_core.sentence import EMBEDDING
 
 
 def draw(rng, batch, length, width, norm):
@@ -54,9 +48,7 @@ def test_pre_ln_normalises_the_input_of_the_branch(rng, batch, length, width):
 
 @pytest.mark.equation("eq:pre-ln-backward")
 @given(generators, sizes, sizes, sizes)
-def test_the_pre_ln_jacobian_is_the_identity_and_that_of_the_branch(
-    rng, length, heads, width
-):
+def test_the_pre_ln_jacobian_is_the_identity_and_that_of_the_branch(rng, length, heads, width):
     """Of the last position's output: sequence i of a batch of copies gets row i."""
     model_width = heads * width
     branch = MultiHeadSelfAttention(model_width, heads, rng, np.float64)
@@ -82,9 +74,7 @@ def test_a_silent_pre_ln_branch_passes_the_gradient_through(rng, batch, length, 
 
 
 @given(generators, sizes, sizes, sizes)
-def test_a_silent_post_ln_branch_leaves_the_gradient_of_the_norm(
-    rng, batch, length, width
-):
+def test_a_silent_post_ln_branch_leaves_the_gradient_of_the_norm(rng, batch, length, width):
     layer, x = draw(rng, batch, length, width, "post")
     layer.branch.output.weight[...] = 0
     y, cache = layer.forward(x)
@@ -94,9 +84,7 @@ def test_a_silent_post_ln_branch_leaves_the_gradient_of_the_norm(
 
 
 def test_another_placement_is_named(rng):
-    with pytest.raises(
-        ValueError, match="placement: expected 'post' or 'pre', got 'Pre'"
-    ):
+    with pytest.raises(ValueError, match="placement: expected 'post' or 'pre', got 'Pre'"):
         Residual(FeedForward(4, 5, rng), LayerNorm(4), "Pre")
 
 
@@ -124,26 +112,16 @@ def test_gradients_are_exact(symbolic, norm):
     assert_exact(
         (y * dy).sum(),
         [x, branch.bias, block.norm.beta, weights],
-        [
-            dx,
-            grads["branch.bias"],
-            grads["norm.beta"],
-            dweight[[0, 1, 2], [0, 2, 0]],
-        ],
+        [dx, grads["branch.bias"], grads["norm.beta"], dweight[[0, 1, 2], [0, 2, 0]]],
     )
 
 
 @pytest.mark.parametrize(
     "norm, y, dx",
-    [
-        ("post", [2, 6, 2, -10], [26, -12, -10, 15]),
-        ("pre", [19, 17, 12, -24], [111, -2, -2, 1]),
-    ],
+    [("post", [2, 6, 2, -10], [26, -12, -10, 15]), ("pre", [19, 17, 12, -24], [111, -2, -2, 1])],
 )
 def test_the_block_on_paper(norm, y, dx):
-    block = Residual(
-        Linear(4, 4, np.random.default_rng(0)), LayerNorm(4, np.float64), norm
-    )
+    block = Residual(Linear(4, 4, np.random.default_rng(0)), LayerNorm(4, np.float64), norm)
     block.branch.weight[...] = 0
     block.branch.weight[3, :2] = 0.5, -0.5
     out, cache = block.forward(EMBEDDING[:1])
@@ -172,9 +150,7 @@ def test_a_second_layer_norm_changes_nothing_but_eps(rng, batch, length, width):
 
 
 @given(generators, sizes, sizes, sizes)
-def test_a_second_layer_norm_undoes_a_constant_scale_and_shift(
-    rng, batch, length, width
-):
+def test_a_second_layer_norm_undoes_a_constant_scale_and_shift(rng, batch, length, width):
     x = rng.normal(size=(batch, length, width + 2))
     one, zero = np.ones(width + 2), np.zeros(width + 2)
     scale, shift = rng.uniform(0.5, 2), rng.normal()

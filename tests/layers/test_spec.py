@@ -6,9 +6,10 @@ from pkgutil import walk_packages
 
 import numpy as np
 import pytest
-from cases import KEEP, LayerCase, layer
+from helpers.cases import KEEP, LayerCase, layer
 
 import transformer_core
+import transformer_practice
 from transformer_core.foundation.names import join
 from transformer_core.layers import (
     FEED_FORWARDS,
@@ -30,7 +31,14 @@ def test_a_spec_goes_into_settings_as_it_is():
     spec = LayerSpec(6, attention, 7, "post", norm, "gelu", 0.1, np.float64)
     settings = json.loads(json.dumps(asdict(spec)))
     assert settings["attention"]["heads"] == 2 and settings["dtype"] == "float64"
-    assert LayerSpec(**settings) == spec
+    assert LayerSpec.from_settings(settings) == spec
+
+
+def test_settings_of_before_a_field_with_a_default_are_read():
+    spec = LayerSpec(6, AttentionSpec(2, bias=False), 7, "pre")
+    settings = asdict(spec)
+    del settings["attention"]["key_heads"], settings["attention"]["transform"], settings["dropout"]
+    assert LayerSpec.from_settings(settings) == spec
 
 
 def test_a_number_of_heads_is_enough():
@@ -50,18 +58,42 @@ def test_the_epsilon_arrives_in_every_norm(rng):
 
 
 @pytest.mark.parametrize(
-    "spec, message",
+    "changed, message",
     [
-        (AttentionSpec(4), "heads: expected a divisor of the width 6, got 4"),
-        (AttentionSpec(4, key_width=2), "heads: expected a divisor of the width 6"),
-        (AttentionSpec(4, 0, 2), "key_width: expected a whole number .* got 0"),
-        (AttentionSpec(4, 2, 1.5), "value_width: expected a whole number .* got 1.5"),
-        (AttentionSpec(0, 2, 2), "heads: expected a whole number .* got 0"),
+        ({"width": 6.0}, "width: expected a whole number of at least 1, got 6.0"),
+        ({"width": -2}, "width: expected a whole number of at least 1, got -2"),
+        ({"attention": 4}, "heads: expected a divisor of the width 6, got 4"),
+        ({"hidden_width": 0}, "hidden_width: expected a whole number of at least 1, got 0"),
+        ({"placement": "both"}, "placement: expected 'post' or 'pre', got 'both'"),
+        ({"placement": None}, "placement: expected 'post' or 'pre', got None"),
+        ({"feed_forward": "sine"}, "feed_forward: expected one of relu, .* got 'sine'"),
+        ({"dropout": 1.0}, r"dropout: expected a number in \[0, 1\), got 1.0"),
     ],
 )
-def test_bad_heads_are_named(rng, spec, message):
+def test_bad_settings_are_named(changed, message):
+    settings = {"width": 6, "attention": 2, "hidden_width": 7, "placement": "pre"} | changed
     with pytest.raises(ValueError, match=message):
-        EncoderLayer(LayerSpec(6, spec, 7, "pre"), rng)
+        LayerSpec(**settings)
+
+
+def test_an_unknown_norm_is_named():
+    with pytest.raises(ValueError, match="norm: expected one of layer_norm, got 'sine'"):
+        NormSpec("sine")
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ((4,), "heads: expected a divisor of the width 6, got 4"),
+        ((4, 2), "heads: expected a divisor of the width 6"),
+        ((4, 0, 2), "key_width: expected a whole number .* got 0"),
+        ((4, 2, 1.5), "value_width: expected a whole number .* got 1.5"),
+        ((0, 2, 2), "heads: expected a whole number .* got 0"),
+    ],
+)
+def test_bad_heads_are_named(spec, message):
+    with pytest.raises(ValueError, match=message):
+        LayerSpec(6, AttentionSpec(*spec), 7, "pre")
 
 
 def test_heads_that_do_not_divide_the_width_may_have_widths_of_their_own(rng):
@@ -95,7 +127,7 @@ class Squared(Layer):
     def __init__(self, width, hidden_width, rng, dtype):
         self.map = Linear(width, width, rng, dtype, bias=False)
 
-    def forward(self, x):
+    def forward(self, x, rng=None):
         h, cache = self.map.forward(x)
         return h * h, (h, cache)
 
@@ -116,17 +148,18 @@ def test_a_layer_of_strangers_has_right_gradients(check, monkeypatch, place):
 
 
 def constructors():
-    for module in walk_packages(transformer_core.__path__, "transformer_core."):
-        if module.name.endswith("__main__"):
-            continue
-        for name, value in vars(import_module(module.name)).items():
-            if (
-                inspect.isclass(value)
-                and value.__module__ == module.name
-                and "__init__" in vars(value)
-                and not (is_dataclass(value) and ".practice." in module.name)  # records
-            ):
-                yield pytest.param(value, id=f"{module.name}.{name}")
+    for package in transformer_core, transformer_practice:
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name.endswith("__main__"):
+                continue
+            for name, value in vars(import_module(module.name)).items():
+                if (
+                    inspect.isclass(value)
+                    and value.__module__ == module.name
+                    and "__init__" in vars(value)
+                    and not (is_dataclass(value) and package is transformer_practice)  # records
+                ):
+                    yield pytest.param(value, id=f"{module.name}.{name}")
 
 
 @pytest.mark.parametrize("kind", list(constructors()))

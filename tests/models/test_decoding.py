@@ -2,18 +2,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cases import split_variant
+from helpers.cases import split_variant
+from helpers.witnesses import arrays_in, generators, padding, randomise, sizes
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from witnesses import arrays_in, generators, padding, randomise, sizes
 
 from transformer_core.layers import LayerSpec
-from transformer_core.models import (
-    EncoderDecoder,
-    StackSpec,
-    beam_search,
-    greedy_search,
-)
+from transformer_core.models import EncoderDecoder, StackSpec, beam_search, greedy_search
 from transformer_core.ops import softmax
 
 PAD, START, END, A, B = range(5)
@@ -123,9 +118,7 @@ def test_step_by_step_float32_is_kept_and_differs_by_rounding(rng):
 
 def test_a_state_can_be_continued_in_two_ways(rng):
     model = build(rng)
-    _, state = model.step(
-        np.array([START, START]), model.begin(SOURCE[:, :2], np.array([2, 2]))
-    )
+    _, state = model.step(np.array([START, START]), model.begin(SOURCE[:, :2], np.array([2, 2])))
     copies = [array.copy() for array in arrays_in(state)]
     first, _ = model.step(np.array([3, 4]), state)
     second, _ = model.step(np.array([4, 3]), state)
@@ -138,17 +131,13 @@ def test_the_source_is_read_once(rng, monkeypatch):
     model = build(rng)
     calls = []
     encode = model.encoder.forward
-    monkeypatch.setattr(
-        model.encoder, "forward", lambda *a: calls.append("encoder") or encode(*a)
-    )
+    monkeypatch.setattr(model.encoder, "forward", lambda *a: calls.append("encoder") or encode(*a))
     for layer in model.decoder.layers:
         cross = layer.cross_attention.branch
         monkeypatch.setattr(
             cross.key_value,
             "forward",
-            lambda x, forward=cross.key_value.forward: (
-                calls.append("keys") or forward(x)
-            ),
+            lambda x, forward=cross.key_value.forward: calls.append("keys") or forward(x),
         )
     greedy_search(model, SOURCE, SOURCE_LENGTHS, start=START, end=END)
     assert calls == ["encoder", "keys", "keys"]
@@ -220,9 +209,7 @@ def test_a_beam_of_one_is_greedy_search(drawn, length_penalty):
 @given(readers(), penalties, sizes)
 def test_scores_are_those_of_teacher_forcing(drawn, length_penalty, beam):
     model, source, lengths = drawn
-    found = beam_search(
-        model, source, lengths, **IDS, beam=beam, length_penalty=length_penalty
-    )
+    found = beam_search(model, source, lengths, **IDS, beam=beam, length_penalty=length_penalty)
     for ids, s, *row in zip(source, lengths, *found, strict=True):
         for tokens, n, score in zip(*row, strict=True):
             if score > -np.inf:
@@ -259,19 +246,11 @@ def every_target(vocabulary, longest):
 def test_a_beam_as_wide_as_everything_finds_the_best(rng, length_penalty):
     model = build(rng)
     targets = {
-        tuple(target)
-        for target in every_target(5, 3)
-        if target[-1] == END or len(target) == 3
+        tuple(target) for target in every_target(5, 3) if target[-1] == END or len(target) == 3
     }
     assert len(targets) == 1 + 4 + 16 * 5
     tokens, lengths, scores = beam_search(
-        model,
-        SOURCE,
-        SOURCE_LENGTHS,
-        **IDS,
-        beam=100,
-        length_penalty=length_penalty,
-        longest=3,
+        model, SOURCE, SOURCE_LENGTHS, **IDS, beam=100, length_penalty=length_penalty, longest=3
     )
     for b, s in enumerate(SOURCE_LENGTHS):
         by_hand = {
@@ -290,9 +269,7 @@ def test_a_beam_as_wide_as_everything_finds_the_best(rng, length_penalty):
 
 
 @given(readers(), penalties, sizes)
-def test_what_is_found_is_in_order_and_never_the_same_twice(
-    drawn, length_penalty, beam
-):
+def test_what_is_found_is_in_order_and_never_the_same_twice(drawn, length_penalty, beam):
     model, source, lengths = drawn
     tokens, written, scores = beam_search(
         model, source, lengths, **IDS, beam=beam, length_penalty=length_penalty
@@ -313,9 +290,7 @@ def test_each_source_is_searched_by_itself(drawn, length_penalty, beam):
     settings = {**IDS, "beam": beam, "length_penalty": length_penalty}
     together = beam_search(model, source, lengths, **settings)
     for b, s in enumerate(lengths):
-        alone = beam_search(
-            model, source[b : b + 1, :s], lengths[b : b + 1], **settings
-        )
+        alone = beam_search(model, source[b : b + 1, :s], lengths[b : b + 1], **settings)
         steps = alone[0].shape[2]
         assert np.allclose(alone[2][0], together[2][b], rtol=1e-9)
         real = alone[2][0] > -np.inf
@@ -330,9 +305,7 @@ GARDEN = {START: {A: 0.6, B: 0.4}, A: {A: 0.4, B: 0.3, END: 0.3}, B: {END: 1.0}}
 def test_a_beam_finds_what_greedy_search_misses():
     tokens, _ = read_chain(greedy_search, GARDEN, longest=2)
     assert list(tokens) == [A, A]  # 0.6 * 0.4
-    tokens, lengths, scores = read_chain(
-        beam_search, GARDEN, beam=2, length_penalty=0, longest=2
-    )
+    tokens, lengths, scores = read_chain(beam_search, GARDEN, beam=2, length_penalty=0, longest=2)
     assert list(tokens[0]) == [B, END]  # 0.4 * 1
     assert np.allclose(np.exp(scores), [0.4, 0.24])
 
@@ -340,9 +313,7 @@ def test_a_beam_finds_what_greedy_search_misses():
 @pytest.mark.parametrize("length_penalty, best", [(0, [END]), (1, [A, B, END])])
 def test_the_penalty_decides_between_short_and_long(length_penalty, best):
     rows = {START: {END: 0.5, A: 0.5}, A: {B: 0.8, END: 0.2}, B: {END: 0.9, A: 0.1}}
-    tokens, lengths, scores = read_chain(
-        beam_search, rows, beam=4, length_penalty=length_penalty
-    )
+    tokens, lengths, scores = read_chain(beam_search, rows, beam=4, length_penalty=length_penalty)
     assert list(tokens[0, : lengths[0]]) == best
     assert np.isclose(np.exp(scores[0]), {0: 0.5, 1: 0.36 ** (1 / 3)}[length_penalty])
 
@@ -368,16 +339,9 @@ def test_the_penalty_decides_between_short_and_long(length_penalty, best):
         ({"longest": 5}, "longest: expected at most 4 tokens, got 5"),
     ],
 )
-@pytest.mark.parametrize(
-    "search, more", [(greedy_search, {}), (beam_search, {"beam": 2})]
-)
+@pytest.mark.parametrize("search, more", [(greedy_search, {}), (beam_search, {"beam": 2})])
 def test_bad_input_is_named(rng, search, more, changed, message):
-    given = {
-        "source": SOURCE,
-        "source_lengths": SOURCE_LENGTHS,
-        **IDS,
-        **more,
-    } | changed
+    given = {"source": SOURCE, "source_lengths": SOURCE_LENGTHS, **IDS, **more} | changed
     inputs = given.pop("source"), given.pop("source_lengths")
     with pytest.raises(ValueError, match=message):
         search(build(rng), *inputs, **given)
@@ -395,9 +359,7 @@ def test_bad_input_is_named(rng, search, more, changed, message):
 )
 def test_bad_settings_of_the_beam_are_named(rng, changed, message):
     with pytest.raises(ValueError, match=message):
-        beam_search(
-            build(rng), SOURCE, SOURCE_LENGTHS, **IDS, **({"beam": 2} | changed)
-        )
+        beam_search(build(rng), SOURCE, SOURCE_LENGTHS, **IDS, **({"beam": 2} | changed))
 
 
 def test_a_step_too_far_and_tokens_of_another_shape_are_named(rng):

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 import sympy
-from cases import OPS
+from helpers.cases import OPS
+from helpers.witnesses import assert_exact, generators, sizes, symbols
 from hypothesis import given, strategies
-from witnesses import assert_exact, generators, sizes, symbols
 
+from book.sentence import KEY, QUERY
 from transformer_core.ops import (
     cross_entropy,
     cross_entropy_backward,
@@ -15,7 +16,6 @@ from transformer_core.ops import (
     softmax_backward,
 )
 from transformer_core.ops.cross_entropy import CrossEntropyCache
-from transformer_core.sentence import KEY, QUERY
 
 settings = pytest.mark.parametrize(
     "name", ["cross_entropy", "cross_entropy, weights"], ids=["plain", "weights"]
@@ -46,9 +46,7 @@ def test_gradient_is_exact(symbolic):
     dloss = sympy.Symbol("d", real=True)
     targets, share = np.array([2, 0]), w / w.sum()
     totals = np.exp(z).sum(axis=-1)
-    loss = sum(
-        share[n] * (sympy.log(totals[n]) - z[n, t]) for n, t in enumerate(targets)
-    )
+    loss = sum(share[n] * (sympy.log(totals[n]) - z[n, t]) for n, t in enumerate(targets))
     cache = CrossEntropyCache(np.exp(z) / totals[:, None], targets, share)
     assert_exact(loss * dloss, [z], [cross_entropy_backward(dloss, cache)])
 
@@ -219,9 +217,7 @@ def test_gathering_before_the_vocabulary_product_changes_nothing(rng):
     dh_masked, *gathered_grads = linear_backward(dlogits, readout)
     assert np.isclose(gathered_loss, loss, rtol=1e-14)
     assert not dh[~masked].any()
-    for got, expected in zip(
-        [dh_masked, *gathered_grads], [dh[masked], *grads], strict=True
-    ):
+    for got, expected in zip([dh_masked, *gathered_grads], [dh[masked], *grads], strict=True):
         assert np.allclose(got, expected, atol=1e-15)
 
 
@@ -275,15 +271,11 @@ LOGITS, ANSWERS = np.ones((2, 3)), np.array([0, 2])
     [
         (np.array(1.0), np.array(0), None, r"logits: .* \(\.\.\., V\), got \(\)"),
         (np.ones((0, 3)), ANSWERS, None, "logits: expected at least one element"),
-        (LOGITS.tolist(), ANSWERS, None, "logits: expected a NumPy array, got list"),
-        (LOGITS.astype(int), ANSWERS, None, "logits: expected floating.*, got int64"),
-        (LOGITS, [0, 2], None, "targets: expected a NumPy array, got list"),
         (LOGITS, np.array([0.0, 2.0]), None, "targets: expected .*, got float64"),
         (LOGITS, np.array([True, False]), None, "targets: expected .*, got bool"),
         (LOGITS, np.array([0, 3]), None, "targets: expected ids from 0 to 2, got 3"),
         (LOGITS, np.array([-100, 0]), None, "targets: .* from 0 to 2, got -100"),
         (LOGITS, np.array([[0, 2]]), None, r"targets: .* \(2\), got \(1, 2\)"),
-        (LOGITS, ANSWERS, [1.0, 1.0], "weights: expected a NumPy array, got list"),
         (LOGITS, ANSWERS, np.ones((2, 1)), r"weights: .* \(2\), got \(2, 1\)"),
         (LOGITS, ANSWERS, np.array([1, -1]), "weights: .* at least 0, got -1"),
         (LOGITS, ANSWERS, np.array([1, np.nan]), "weights: .* finite .*, got nan"),

@@ -1,18 +1,13 @@
 import numpy as np
 import pytest
-from cases import IDS, OPS, Op
+from helpers.cases import IDS, OPS, Op
+from helpers.witnesses import assert_exact, generators, sizes, symbols
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import assert_exact, generators, sizes, symbols
 
-from transformer_core.ops import (
-    embedding,
-    embedding_backward,
-    tied_readout,
-    tied_readout_backward,
-)
+from book.sentence import EMBEDDING
+from transformer_core.ops import embedding, embedding_backward, tied_readout, tied_readout_backward
 from transformer_core.ops.embedding import add_rows
-from transformer_core.sentence import EMBEDDING
 
 
 def look_up_and_read_out(table, scale, bias):
@@ -26,11 +21,7 @@ def look_up_and_read_out_backward(dlogits, cache):
     rows, scale, look_up, readout = cache
     dh, dtable, dbias = tied_readout_backward(dlogits, readout)
     drows = 2 * rows * scale * dh
-    return (
-        embedding_backward(drows, look_up) + dtable,
-        (rows * rows * dh).sum(axis=(0, 1)),
-        dbias,
-    )
+    return (embedding_backward(drows, look_up) + dtable, (rows * rows * dh).sum(axis=(0, 1)), dbias)
 
 
 TIED = Op(
@@ -102,10 +93,7 @@ def test_a_tied_table_receives_both_terms(rng, batch, length, vocabulary, width)
     """Along any direction, the loss changes by both terms together, and not by one."""
     ids = rng.integers(vocabulary, size=(batch, length))
     table, direction = rng.normal(size=(2, vocabulary, width))
-    bias, dlogits = (
-        rng.normal(size=vocabulary),
-        rng.normal(size=(*ids.shape, vocabulary)),
-    )
+    bias, dlogits = (rng.normal(size=vocabulary), rng.normal(size=(*ids.shape, vocabulary)))
 
     def read_out(look_up_table, readout_table):
         rows, look_up = embedding(ids, look_up_table)
@@ -181,7 +169,6 @@ def test_ids_may_be_any_whole_numbers(dtype):
         (np.array([0.0]), np.ones((5, 2)), "ids: expected whole numbers, got float64"),
         (np.array([True]), np.ones((5, 2)), "ids: expected whole numbers, got bool"),
         (np.zeros((2, 0), int), np.ones((5, 2)), "ids: expected at least one element"),
-        ([0, 1], np.ones((5, 2)), "ids: expected a NumPy array, got list"),
         (np.array([0]), np.ones(5), r"table: expected shape \(V, D\), got \(5,\)"),
         (np.array([0]), np.ones((0, 2)), "table: expected at least one element"),
     ],
@@ -203,15 +190,6 @@ def test_bad_input_is_named(ids, table, message):
 def test_bad_input_of_the_readout_is_named(h, table, bias, message):
     with pytest.raises(ValueError, match=message):
         tied_readout(h, table, bias)
-
-
-def test_a_cotangent_of_another_shape_is_named():
-    _, cache = embedding(IDS, np.ones((7, 3)))
-    with pytest.raises(ValueError, match=r"drows: .* \(2, 4, 3\), got \(4, 3\)"):
-        embedding_backward(np.ones((4, 3)), cache)
-    _, cache = tied_readout(np.ones((2, 4, 3)), np.ones((7, 3)), np.ones(7))
-    with pytest.raises(ValueError, match=r"dy: .* \(2, 4, 7\), got \(2, 4, 3\)"):
-        tied_readout_backward(np.ones((2, 4, 3)), cache)
 
 
 def test_rows_are_added_to_a_table_of_any_layout():

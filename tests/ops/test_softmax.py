@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from cases import MASKS, OPS
+from helpers.cases import MASKS, OPS
+from helpers.witnesses import assert_exact, broadcastable, generators, sizes, symbols
 from hypothesis import given
-from witnesses import assert_exact, broadcastable, generators, sizes, symbols
 
+from book.sentence import KEY, QUERY
 from transformer_core.ops import log_softmax, softmax, softmax_backward
 from transformer_core.ops.softmax import SoftmaxCache
-from transformer_core.sentence import KEY, QUERY
 
 
 @pytest.mark.equation("eq:softmax-backward")
@@ -158,11 +158,7 @@ def test_large_scores_do_not_overflow(dtype, keep):
     "x, keep, message",
     [
         (np.array(1.0), None, r"x: expected shape \(\.\.\., S\), got \(\)"),
-        (np.ones((2, 0)), None, r"x: expected at least one element, got shape \(2, 0"),
-        ([1.0, 2.0], None, "x: expected a NumPy array, got list"),
-        (np.array([100, -100], np.int8), None, "x: expected floating.*, got int8"),
         (np.ones((2, 3)), np.ones(3), "keep: expected booleans, .* got float64"),
-        (np.ones((2, 3)), [True], "keep: expected a NumPy array, got list"),
         (np.ones((2, 3)), np.ones(4, bool), r"broadcasts to \(2, 3\), got \(4,\)"),
         (np.ones(3), np.ones((2, 3), bool), r"broadcasts to \(3,\), got \(2, 3\)"),
     ],
@@ -170,12 +166,6 @@ def test_large_scores_do_not_overflow(dtype, keep):
 def test_bad_input_is_named(x, keep, message):
     with pytest.raises(ValueError, match=message):
         softmax(x, keep)
-
-
-def test_a_cotangent_of_another_shape_is_named():
-    _, cache = softmax(np.ones((2, 3)))
-    with pytest.raises(ValueError, match=r"dweights: expected shape \(2, 3\), got \(3"):
-        softmax_backward(np.ones(3), cache)
 
 
 @pytest.mark.parametrize(

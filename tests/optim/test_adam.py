@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import sympy
+from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
 
 from transformer_core.optim import Adam
 
@@ -168,9 +168,7 @@ def test_gradients_are_not_modified(rng):
 def test_an_eps_that_vanishes_in_the_dtype_is_named():
     """0 / (0 + eps) of a zero gradient would not be a number."""
     theta = np.ones(2, np.float16)
-    message = (
-        "eps: expected a number that is not 0 in float16, the dtype of w, got 1e-08"
-    )
+    message = "eps: expected a number that is not 0 in float16, the dtype of w, got 1e-08"
     with pytest.raises(ValueError, match=message):
         Adam({"w": theta})
     Adam({"w": theta}, eps=1e-4).step({"w": np.zeros(2, np.float16)})

@@ -130,10 +130,7 @@ def test_state_is_that_of_adam(rng):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        (
-            {"weight_decay": -0.1},
-            "weight_decay: expected a number of at least 0, got -0.1",
-        ),
+        ({"weight_decay": -0.1}, "weight_decay: expected a number of at least 0, got -0.1"),
         ({"weight_decay": np.nan}, "weight_decay: expected .* got nan"),
         ({"weight_decay": np.inf}, "weight_decay: expected .* got inf"),
         ({"beta1": 1}, "beta1: expected"),

@@ -2,9 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
 
 from transformer_core.optim import clip_by_global_norm
 

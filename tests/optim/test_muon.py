@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
 
 from transformer_core.foundation import chunks
 from transformer_core.optim import Muon, clip_by_global_norm, orthogonalize
@@ -162,8 +162,7 @@ def test_clipping_is_by_the_norm_of_the_optimiser(rng):
     """Which is another one where other stages of a pipeline have gradients, too."""
     first = draw(rng)
     second = {name: array.copy() for name, array in first.items()}
-    one, other = Muon(first), Muon(second)
-    one.norm = lambda grads: 4.0
+    one, other = Muon(first, norm=lambda grads: 4.0), Muon(second)
     for grad in (draw(rng), draw(rng)):
         one.step(grad, max_norm=0.5)
         other.step({name: array / 8 for name, array in grad.items()})

@@ -5,8 +5,8 @@ import pytest
 
 from transformer_core.foundation.chunks import CHUNK
 from transformer_core.layers import Linear
-from transformer_core.optim import SGD, Adam, AdamW, clip_by_global_norm
-from transformer_core.optim.optimizer import Optimizer
+from transformer_core.optim import SGD, Adam, AdamW, Muon, clip_by_global_norm
+from transformer_core.optim.optimizer import Optimizer, Pieces
 
 
 class Descent(Optimizer):
@@ -67,22 +67,10 @@ def test_gradients_that_cannot_be_clipped_update_nothing(grad, max_norm, message
     [
         ({"a": np.ones(2)}, "missing b; unknown none"),
         ({}, "missing a, b; unknown none"),
-        (
-            {"a": np.ones(2), "b": np.ones(3), "c": np.ones(1)},
-            "missing none; unknown c",
-        ),
-        (
-            {"a": np.ones(2), "B": np.ones(3)},
-            "missing b; unknown B",
-        ),
-        (
-            {"a": np.ones(2), "b": np.ones((1, 3))},
-            r"grads: b: expected shape \(3\), got \(1, 3\)",
-        ),
-        (
-            {"a": np.ones(2), "b": None},
-            "grads: b: expected a NumPy array, got NoneType",
-        ),
+        ({"a": np.ones(2), "b": np.ones(3), "c": np.ones(1)}, "missing none; unknown c"),
+        ({"a": np.ones(2), "B": np.ones(3)}, "missing b; unknown B"),
+        ({"a": np.ones(2), "b": np.ones((1, 3))}, r"grads: b: expected shape \(3\), got \(1, 3\)"),
+        ({"a": np.ones(2), "b": None}, "grads: b: expected a NumPy array, got NoneType"),
     ],
 )
 def test_gradients_that_do_not_fit_update_nothing(grads, message):
@@ -181,16 +169,53 @@ def test_a_bad_learning_rate_is_named(learning_rate):
 
 
 def test_the_norm_is_taken_by_the_map_that_takes_the_step():
-    optimizer, called = Descent({"a": np.array([1.0])}, 0.5), []
+    called = []
 
     def recording(function, *parts):
         called.append(function.__name__)
         return map(function, *parts)
 
-    optimizer.map = recording
+    optimizer = Descent({"a": np.array([1.0])}, 0.5, map=recording)
     optimizer.step({"a": np.array([4.0])}, max_norm=2.0)
     assert optimizer.parameters["a"] == 0
     assert called == ["sum_of_squares", "update"]
+
+
+def test_the_norm_that_is_given_clips():
+    optimizer = Descent({"a": np.array([1.0])}, 0.5, norm=lambda grads: 8.0)
+    optimizer.step({"a": np.array([4.0])}, max_norm=2.0)
+    assert optimizer.parameters["a"] == 1 - 0.5 * 4 * 2 / 8
+
+
+def test_pieces_bring_the_norm_and_hear_of_every_step():
+    told, arrays = [], {"a": np.array([1.0])}
+    pieces = Pieces(arrays, lambda grads: 8.0, lambda: told.append(float(arrays["a"][0])))
+    for parameters in (pieces, lambda: pieces):
+        Descent(parameters, 0.5).step({"a": np.array([4.0])}, max_norm=2.0)
+    assert told == [0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    "build, name",
+    [
+        (lambda w: Adam(w, beta2=Fraction(1, 2)), "beta2"),
+        (lambda w: Adam(w, Fraction(1, 2)), "learning_rate"),
+        (lambda w: AdamW(w, weight_decay=Fraction(1, 2)), "weight_decay"),
+        (lambda w: SGD(w, 0.1, momentum=Fraction(1, 2)), "momentum"),
+        (lambda w: Muon(w, momentum=Fraction(1, 2)), "momentum"),
+    ],
+)
+def test_a_fraction_is_no_setting_of_floating_point_numbers(build, name):
+    optimizer = build({"w": np.ones((2, 2))})
+    with pytest.raises(ValueError, match=f"{name}: expected a floating-point number.*Fraction"):
+        optimizer.step({"w": np.eye(2)})
+    assert optimizer.steps == 0
+    assert not any(array.any() for array in optimizer.state().values())
+
+
+def test_what_does_not_decay_is_a_tuple_of_names():
+    with pytest.raises(ValueError, match="undecayed: expected a tuple of names, got 'gamma'"):
+        AdamW({"a": np.ones(2)}, undecayed="gamma")
 
 
 def test_exact_numbers_are_stepped_exactly():

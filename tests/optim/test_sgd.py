@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import sympy
+from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
 
 from transformer_core.optim import SGD
 from transformer_core.training import Run

@@ -4,8 +4,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 import numpy as np
+from helpers.witnesses import gradients_of, named, normal
 from parity.twins import F, run, torch
-from witnesses import gradients_of, named, normal
 
 from transformer_core.gradient_check import gradient_error
 
@@ -47,10 +47,7 @@ class Parity:
             return twin(original, leaves, *given, *tensors(context))
 
         self.compare(
-            named(inputs) | layer.parameters(),
-            y,
-            lambda dy: gradients_of(layer, dy, cache),
-            theirs,
+            named(inputs) | layer.parameters(), y, lambda dy: gradients_of(layer, dy, cache), theirs
         )
 
     def loss(self, model, context, twin, **options):
@@ -66,18 +63,13 @@ class Parity:
 
     def compare(self, arrays, y, backward, theirs):
         """Compare y and its gradients with what PyTorch makes of the same arrays."""
-        leaves = {
-            name: torch.tensor(array, requires_grad=True)
-            for name, array in arrays.items()
-        }
+        leaves = {name: torch.tensor(array, requires_grad=True) for name, array in arrays.items()}
         with dropout_from(np.random.default_rng(3)):
             y_theirs = theirs(leaves)
         assert y_theirs.dtype == getattr(torch, self.dtype.__name__)
         dy = normal(self.rng, np.shape(y), self.dtype)
         y_theirs.backward(torch.tensor(dy))
-        gradients = {
-            name: grad for name, grad in backward(dy).items() if grad is not None
-        }
+        gradients = {name: grad for name, grad in backward(dy).items() if grad is not None}
         assert gradients.keys() == leaves.keys()
 
         scale = 1e-3 * max(np.linalg.norm(gradient) for gradient in gradients.values())

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from cases import IDS, LAYERS
+from helpers.cases import IDS, LAYERS
+from helpers.witnesses import normal, randomise
 from parity.pytorch import tensors
 from parity.twins import F, attention_module, attention_state, call, torch
-from witnesses import normal, randomise
 
 from transformer_core import layers
 from transformer_core.layers import Embedding, Layer, MultiHeadSelfAttention
@@ -27,9 +27,7 @@ EQUATIONS = {
 
 def compared():
     for name, case in LAYERS.items():
-        equations = [
-            label for start, label in EQUATIONS.items() if name.startswith(start)
-        ]
+        equations = [label for start, label in EQUATIONS.items() if name.startswith(start)]
         marks = map(pytest.mark.equation, equations)
         yield pytest.param(case, marks=[*marks], id=name)
 
@@ -45,9 +43,7 @@ def test_embedding(parity):
 
 def test_every_layer_is_compared():
     every = {name: getattr(layers, name) for name in layers.__all__}
-    kinds = {
-        n for n, k in every.items() if isinstance(k, type) and issubclass(k, Layer)
-    }
+    kinds = {n for n, k in every.items() if isinstance(k, type) and issubclass(k, Layer)}
     compared = {name.partition(",")[0] for name in LAYERS} | {"Embedding"}
     assert kinds - compared == {"Layer", "SinusoidalPositions"}  # nothing to compute
 
@@ -91,19 +87,14 @@ def test_a_decoder_given_a_module_as_activation_has_relu_there():
 
 
 @pytest.mark.parametrize("need_weights", [False, True])
-def test_with_need_weights_one_empty_query_spoils_all_gradients_there(
-    rng, need_weights
-):
+def test_with_need_weights_one_empty_query_spoils_all_gradients_there(rng, need_weights):
     """``need_weights=True`` is PyTorch's default, and takes a softmax that gives NaN."""
     layer = randomise(MultiHeadSelfAttention(6, 2, rng, np.float64), rng)
     x, dy, keep = *normal(rng, (2, 2, 5, 6)), ~np.eye(5, dtype=bool)
     keep[2] = False
     dy[:, 2] = 0  # the loss does not even read this query
 
-    module, state = (
-        attention_module(layer),
-        attention_state(tensors(layer.parameters())),
-    )
+    module, state = (attention_module(layer), attention_state(tensors(layer.parameters())))
     x_torch, blocked = torch.tensor(x, requires_grad=True), torch.tensor(~keep)
     options = {"attn_mask": blocked, "need_weights": need_weights}
     theirs, _ = call(module, state, (x_torch, x_torch, x_torch), options)

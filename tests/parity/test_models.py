@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from cases import KEEP, STACKS, Restarted, split_variant
+from helpers.cases import KEEP, STACKS, Restarted, split_variant
+from helpers.witnesses import normal, padding, randomise
 from parity.twins import F, run, torch
-from witnesses import normal, padding, randomise
 
 from transformer_core import models
 from transformer_core.layers import AttentionSpec, Layer
@@ -140,9 +140,7 @@ def test_loss_of_the_encoder_decoder(parity, variant, smoothing):
         keep = torch.arange(6) < source_lengths[:, None, None, None]
         logits = run(model, p, source, target[:, :-1], keep)
         answers = target.where(torch.arange(5) < target_lengths[:, None], -100)[:, 1:]
-        return F.cross_entropy(
-            logits.flatten(0, 1), answers.flatten(), label_smoothing=smoothing
-        )
+        return F.cross_entropy(logits.flatten(0, 1), answers.flatten(), label_smoothing=smoothing)
 
     model = encoder_decoder(parity, variant)
     context = SOURCE, SOURCE_LENGTHS, TARGET, TARGET_LENGTHS

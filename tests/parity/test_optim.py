@@ -2,21 +2,14 @@
 
 import numpy as np
 import pytest
+from helpers.witnesses import generators, normal
 from hypothesis import given
 from hypothesis import strategies as st
 from parity.pytorch import F, error, tensors, torch
 from parity.twins import run
-from witnesses import generators, normal
 
 from transformer_core.layers.spec import LayerSpec
-from transformer_core.optim import (
-    SGD,
-    Adam,
-    AdamW,
-    Muon,
-    clip_by_global_norm,
-    warmup_stable_decay,
-)
+from transformer_core.optim import SGD, Adam, AdamW, Muon, clip_by_global_norm, warmup_stable_decay
 from transformer_core.tasks.reconstruction import Reconstructor
 
 STEPS, PEAK, WARMUP, DECAY, MAX_NORM = 200, 0.01, 20, 50, 0.5
@@ -160,10 +153,7 @@ def test_muon(rng, monkeypatch, nesterov, tolerance, bfloat16):
 
 @given(generators, st.floats(1e-2, 1e2))
 def test_clip_grad_norm_shortens_a_little_more(rng, scale):
-    grads = {
-        "weight": scale * rng.normal(size=(3, 4)),
-        "bias": scale * rng.normal(size=4),
-    }
+    grads = {"weight": scale * rng.normal(size=(3, 4)), "bias": scale * rng.normal(size=4)}
     clipped, norm = clip_by_global_norm(grads, 1.0)
     leaves = [torch.zeros(grad.shape, dtype=torch.float64) for grad in grads.values()]
     for leaf, grad in zip(leaves, grads.values(), strict=True):

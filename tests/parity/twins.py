@@ -17,11 +17,7 @@ torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
 call = torch.func.functional_call
 
-ACTIVATIONS = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-}
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh")}
 
 
 def run(layer, p, *inputs):
@@ -93,9 +89,7 @@ def stack_state(layers, norm):
 
 def attention_module(layer):
     width, biased = layer.output.weight.shape[0], layer.output.bias is not None
-    return nn.MultiheadAttention(
-        width, layer.heads, layer.dropout, biased, batch_first=True
-    )
+    return nn.MultiheadAttention(width, layer.heads, layer.dropout, biased, batch_first=True)
 
 
 def layer_module(kind, layer, attention):
@@ -173,9 +167,7 @@ def cross_attention(layer, p, x, source, keep=None):
     mask = blocked(keep, layer.heads, x, source)
     options = {"attn_mask": mask, "need_weights": False}
     module = attention_module(layer)
-    return call(module, attention_state(p), (x, source, source), options, strict=True)[
-        0
-    ]
+    return call(module, attention_state(p), (x, source, source), options, strict=True)[0]
 
 
 def square(attention):
@@ -187,15 +179,11 @@ def attention_of_unequal_widths(layer, p, x, source, keep):
     """Do what nn.MultiheadAttention cannot, by the function that it is made of."""
     if "query.weight" in p:
         query = linear(None, part(p, "query"), x)
-        key, value = linear(None, part(p, "key_value"), source).tensor_split(
-            layer.edges, dim=-1
-        )
+        key, value = linear(None, part(p, "key_value"), source).tensor_split(layer.edges, dim=-1)
     else:
         projected = linear(None, part(p, "query_key_value"), x)
         query, key, value = projected.tensor_split(layer.edges, dim=-1)
-    heads = [
-        a.unflatten(-1, (layer.heads, -1)).transpose(1, 2) for a in (query, key, value)
-    ]
+    heads = [a.unflatten(-1, (layer.heads, -1)).transpose(1, 2) for a in (query, key, value)]
     context = F.scaled_dot_product_attention(*heads, keep)
     return linear(None, part(p, "output"), context.transpose(1, 2).flatten(2))
 
@@ -237,9 +225,7 @@ def encoder(model, p, x, keep=None):
         norm_module(model.final_norm),
         enable_nested_tensor=False,
     )
-    states = (
-        encoder_layer_state(part(p, f"layer_{i}")) for i in range(len(model.layers))
-    )
+    states = (encoder_layer_state(part(p, f"layer_{i}")) for i in range(len(model.layers)))
     mask = blocked(keep, first.attention.branch.heads, x, x)
     return call(module, stack_state(states, norm), (x, mask), strict=True)
 

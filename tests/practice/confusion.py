@@ -15,7 +15,7 @@ if __name__ == "__main__":
 from practice.versions import PLANTED, RIGHT, UNKNOWN
 from practice.versions.unseen import UNSEEN
 
-from transformer_core.practice import examine
+from transformer_practice import examine
 
 KINDS = {"right": RIGHT, "planted": PLANTED, "unknown": UNKNOWN, "unseen": UNSEEN}
 
@@ -54,7 +54,6 @@ def finding(answer):
 
 if __name__ == "__main__":
     found = {
-        kind: [finding(answer)._asdict() for answer in answers]
-        for kind, answers in KINDS.items()
+        kind: [finding(answer)._asdict() for answer in answers] for kind, answers in KINDS.items()
     }
     print(json.dumps(found))

@@ -5,16 +5,17 @@ from time import process_time
 
 import numpy as np
 import pytest
-from texts import ROOT, read
+from helpers.texts import ROOT, read
 
 from transformer_core import ops
 from transformer_core.layers import EncoderLayer, Residual
 from transformer_core.optim import warmup_stable_decay
-from transformer_core.practice import examine, runs
-from transformer_core.practice.exercises import find_exercise
-from transformer_core.practice.exercises.many_machines import norm_over_ranks
-from transformer_core.practice.explain import MUSEUM
-from transformer_core.practice.running import ENDLESS, Failed
+from transformer_practice import examine
+from transformer_practice.engine import runs
+from transformer_practice.engine.explain import MUSEUM
+from transformer_practice.engine.running import ENDLESS, Failed
+from transformer_practice.exercises import find_exercise
+from transformer_practice.exercises.many_machines import norm_over_ranks
 
 
 def layer_norm(x, gamma, beta, eps=1e-5):
@@ -98,9 +99,7 @@ def test_a_known_mistake_is_named_and_where_it_hides():
     assert not report.right and report.mistakes == ("layer-norm-gamma-outside",)
     assert report.verdict.endswith("dx is wrong, dgamma and dbeta are right.")
     assert "This point alone would not have shown it: gamma = 1." in str(report)
-    assert (
-        report.errors["dx"]["gamma = 1"] < 1e-12 < 0.1 < report.errors["dx"]["generic"]
-    )
+    assert report.errors["dx"]["gamma = 1"] < 1e-12 < 0.1 < report.errors["dx"]["generic"]
     assert "Theorem: every row of dx sums to 0. Here it is off by" in str(report)
 
 
@@ -108,17 +107,13 @@ def test_backward_alone_is_handed_the_packages_cache():
     def backward(dy, cache):
         return gamma_outside(dy, (cache.x_hat, 1 / cache.inv_std, cache.gamma))
 
-    assert examine("layer_norm", backward=backward).mistakes == (
-        "layer-norm-gamma-outside",
-    )
+    assert examine("layer_norm", backward=backward).mistakes == ("layer-norm-gamma-outside",)
 
 
 def test_a_coefficient_of_a_term_is_found():
     report = said(mean_twice)
     assert report.mistakes == ()
-    assert "The mean term counts twice. It should have the coefficient 1." in str(
-        report
-    )
+    assert "The mean term counts twice. It should have the coefficient 1." in str(report)
 
 
 def test_two_mistakes_at_once_are_found():
@@ -133,10 +128,7 @@ def test_two_mistakes_at_once_are_found():
     [
         (exchanged, "dgamma is what dbeta should be: have they changed places?"),
         (without_the_root, "At these sizes that is 1/B, and nothing else I know."),
-        (
-            negative,
-            "dx, dgamma and dbeta: each has the wrong sign, and is right otherwise.",
-        ),
+        (negative, "dx, dgamma and dbeta: each has the wrong sign, and is right otherwise."),
         (last_row, "dx is wrong along axis 1 (T) at the last one only"),
     ],
 )
@@ -160,9 +152,8 @@ def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
 
     report = examine("layer_norm", forward, lambda dy, cache: right(3 * dy, cache))
     assert not report.right
-    assert (
-        "layer_norm_backward: fits your forward pass: mend the forward pass first."
-        in str(report)
+    assert "layer_norm_backward: fits your forward pass: mend the forward pass first." in str(
+        report
     )
     assert "does not fit" in str(examine("layer_norm", forward, right))
 
@@ -192,14 +183,8 @@ def test_an_array_of_the_caller_that_is_changed_is_named():
     "function, text",
     [
         (lambda x, gamma: 0, "expected the arguments (x, gamma, beta, eps=1e-5), got"),
-        (
-            lambda x, gamma, beta, eps=1e-5: x,
-            "returns one array of shape (3, 4, 7), expected y",
-        ),
-        (
-            lambda x, gamma, beta, eps=1e-5: ("y", 0),
-            "y: expected an array of numbers, got a",
-        ),
+        (lambda x, gamma, beta, eps=1e-5: x, "returns one array of shape (3, 4, 7), expected y"),
+        (lambda x, gamma, beta, eps=1e-5: ("y", 0), "y: expected an array of numbers, got a"),
         (lambda x, gamma, beta, eps=1e-5: (x @ x, 0), "raises ValueError"),
     ],
 )
@@ -211,18 +196,12 @@ def test_what_is_no_answer_is_told(function, text):
 @pytest.mark.parametrize(
     "backward, text",
     [
-        (
-            lambda dy, cache: right(dy, cache)[:2],
-            "returns 2 values, expected dx, dgamma",
-        ),
+        (lambda dy, cache: right(dy, cache)[:2], "returns 2 values, expected dx, dgamma"),
         (
             lambda dy, cache: (dy, right(dy, cache)[1], dy),
             "dbeta has the shape (3, 4, 7), expected (7,).",
         ),
-        (
-            lambda dy, cache: tuple(np.nan * g for g in right(dy, cache)),
-            "dx, dgamma and dbeta",
-        ),
+        (lambda dy, cache: tuple(np.nan * g for g in right(dy, cache)), "dx, dgamma and dbeta"),
     ],
 )
 def test_gradients_of_another_form_are_told(backward, text):
@@ -253,11 +232,7 @@ def test_bad_calls_are_errors(arguments, message):
 
 def test_a_notebook_shows_a_table_and_a_picture():
     html = said(gamma_outside)._repr_html_()
-    assert (
-        "<table>" in html
-        and "<svg" in html
-        and 'class="examined examined-wrong"' in html
-    )
+    assert "<table>" in html and "<svg" in html and 'class="examined examined-wrong"' in html
     assert "layer-norm-gamma-outside" in html
     assert 'class="examined examined-right"' in said(right)._repr_html_()
 
@@ -307,10 +282,7 @@ def test_averages_that_are_bound_anew_are_told_from_those_that_change():
         parameter -= self.learning_rate * step / (root + self.eps)
 
     text = str(examine("Adam", update))
-    assert (
-        "first_moment and second_moment: each is 0 everywhere. Is it changed in place?"
-        in text
-    )
+    assert "first_moment and second_moment: each is 0 everywhere. Is it changed in place?" in text
     assert "each is right after the first step, and wrong after the others" in text
 
 
@@ -322,9 +294,7 @@ def test_of_many_outputs_only_some_are_named():
     report = examine("EncoderLayer", backward=backward)
     assert "outputs are wrong, among them dattention." in report.verdict
     assert "dx is right" in report.verdict
-    assert not any(
-        line.strip().startswith("dx ") for line in str(report).splitlines()[3:]
-    )
+    assert not any(line.strip().startswith("dx ") for line in str(report).splitlines()[3:])
 
 
 def op(forward, name="layer_norm", backward=None):
@@ -437,17 +407,9 @@ def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
             scaled_by(1),
             "y is what it should be if query were 1/sqrt(K) times as large.",
         ),
-        (
-            "softmax",
-            masked_by_a_product,
-            "y is what it should be if x were multiplied by keep.",
-        ),
+        ("softmax", masked_by_a_product, "y is what it should be if x were multiplied by keep."),
         ("mean_squared_error", sum_of_all, "At these sizes that is B * T * D,"),
-        (
-            "warmup_stable_decay",
-            late_by_one,
-            "output is what it should be if step were 1 smaller.",
-        ),
+        ("warmup_stable_decay", late_by_one, "output is what it should be if step were 1 smaller."),
         (
             "warmup_stable_decay",
             in_whole_numbers,
@@ -470,9 +432,7 @@ def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
         ),
         (
             "padding_keep",
-            lambda lengths, length: (
-                ops.padding_keep(lengths, length) & (np.arange(length) > 0)
-            ),
+            lambda lengths, length: ops.padding_keep(lengths, length) & (np.arange(length) > 0),
             "output is wrong along axis 3 (S) at [0] only, and right at the others.",
         ),
         (
@@ -495,16 +455,8 @@ def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
             lambda sharded, replicated: norm_over_ranks(sharded, {}),
             "norm is what it should be if replicated were empty: is that left out?",
         ),
-        (
-            "outer_step",
-            the_way_of_one_rank,
-            "does not depend on ends[1, 2, 2], and should.",
-        ),
-        (
-            "count_parameters",
-            lambda *sizes: 5,
-            'at the point "generic" (V = 100, T = 8,',
-        ),
+        ("outer_step", the_way_of_one_rank, "does not depend on ends[1, 2, 2], and should."),
+        ("count_parameters", lambda *sizes: 5, 'at the point "generic" (V = 100, T = 8,'),
         (
             "LayerNorm",
             lambda self, x: ops.layer_norm(x, self.gamma, self.beta),
@@ -636,6 +588,39 @@ def test_arrays_in_a_dict_that_are_changed_are_named():
 
     report = examine("clip_by_global_norm", clip)
     assert "it changes the caller's grads; what it returns is right" in report.verdict
+
+
+def test_a_pass_that_fails_does_not_hide_the_second_mistake():
+    def backward(dy, cache):
+        x, weight = cache
+        rows = dy.reshape(-1, dy.shape[-1])
+        return dy @ weight, x.reshape(-1, x.shape[-1]).T @ rows, rows.mean(axis=0)
+
+    text = op(lambda x, weight, bias: (x @ weight + bias, (x, weight)), "linear", backward)
+    assert "\nWhere it runs (square weight), dx and dbias are wrong, dweight is right.\n" in text
+    assert 'dx is that of the mistake "linear-weight-not-transposed"' in text
+    assert "dbias has the right direction and 0.08333 times the right length." in text
+    everywhere = op(None, "linear", lambda dy, cache: dy @ dy)
+    assert "\nNo output can be judged yet.\n" in everywhere
+
+
+def test_the_sign_of_the_variance_is_told_and_nothing_fails():
+    def forward(x, gamma, beta, eps=1e-5):
+        mean = x.mean(axis=-1, keepdims=True)
+        deviation = np.sqrt(mean**2 - (x * x).mean(axis=-1, keepdims=True) + eps)
+        x_hat = (x - mean) / deviation
+        return gamma * x_hat + beta, (x_hat, deviation, gamma)
+
+    text = op(forward, backward=right)
+    assert "y is NaN. Is there a 0/0, or the root of a negative number?" in text
+    assert "fail: they are NaN.\nMend the forward pass first." in text
+
+
+def test_the_mistakes_of_an_exercise_are_run_once():
+    runs.run_catalogue.cache_clear()
+    for _ in range(3):
+        said(gamma_outside)
+    assert runs.run_catalogue.cache_info().misses == 1
 
 
 def test_a_failure_at_some_points_is_printed_once():

@@ -4,18 +4,18 @@ import re
 
 import numpy as np
 import pytest
-from texts import ROOT, read
+from helpers.texts import ROOT, read
 
-from transformer_core.practice import examine
-from transformer_core.practice.exercise import (
+from transformer_practice import examine
+from transformer_practice.engine.exercise import (
     LayerExercise,
     OpExercise,
     names_of,
     stub,
     written_in,
 )
-from transformer_core.practice.exercises import every_exercise, find_exercise
-from transformer_core.practice.runs import TOLERANCE, run_right
+from transformer_practice.engine.runs import TOLERANCE, run_right
+from transformer_practice.exercises import every_exercise, find_exercise
 
 EXERCISES = list(every_exercise())
 
@@ -37,9 +37,7 @@ def test_they_come_in_the_order_of_the_book():
 
 
 def test_an_unknown_name_is_an_error():
-    message = (
-        r"name: expected one of the exercises, .*, got 'soft_max': did you mean softmax"
-    )
+    message = r"name: expected one of the exercises, .*, got 'soft_max': did you mean softmax"
     with pytest.raises(ValueError, match=message):
         find_exercise("soft_max")
     with pytest.raises(ValueError, match="got 'zzz'$"):
@@ -52,6 +50,7 @@ def test_the_package_passes(exercise):
     report = examine(exercise.name, *functions)
     assert report.right, str(report)
     assert report.mistakes == ()
+    assert "fail" not in str(report)
 
 
 @with_gradients
@@ -80,9 +79,7 @@ def test_it_begins_with_generic_points_of_two_sizes(exercise):
         changed = [n for n in first.sizes if first.sizes[n] != other.sizes[n]]
         assert changed or not first.sizes
         whole = [size for name, size in first.sizes.items() if size > 1]
-        assert len(set(whole)) == len(whole), (
-            "two sizes are equal: ratios have two names"
-        )
+        assert len(set(whole)) == len(whole), "two sizes are equal: ratios have two names"
 
 
 @every_one
@@ -118,9 +115,7 @@ def test_terms_add_up_to_the_output(exercise):
 @every_one
 def test_theorems_hold_for_the_package_and_not_for_any_numbers(exercise):
     right, points = run_right(exercise.name), exercise.points()
-    outputs = right.forward[0].outputs | (
-        right.backward[0].outputs if right.backward else {}
-    )
+    outputs = right.forward[0].outputs | (right.backward[0].outputs if right.backward else {})
     rng = np.random.default_rng(0)
     for theorem in exercise.theorems:
         assert theorem.deviation(points[0], outputs) < TOLERANCE
@@ -153,3 +148,63 @@ def test_the_chapter_has_the_exercise_its_equations_and_a_starter(exercise):
 @every_one
 def test_the_signature_is_that_of_the_function(exercise):
     assert len(exercise.functions) == len(names_of(exercise))
+
+
+def everywhere(number):
+    return lambda array: np.full(array.shape, number)
+
+
+def in_one_place(number):
+    def change(array):
+        changed = np.array(array, float)
+        changed.flat[:1] = number
+        return changed
+
+    return change
+
+
+def spoilt(value, change, kinds="f"):
+    """Return what a pass returns, with its arrays of some kinds changed."""
+    if isinstance(value, (np.ndarray, np.generic, int, float)):
+        array = np.asarray(value)
+        return change(array) if array.dtype.kind in kinds else value
+    if isinstance(value, dict):
+        return {name: spoilt(each, change, kinds) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [spoilt(each, change, kinds) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def with_numbers_that_are_none(exercise, change):
+    """Return the package's forward pass, whose output, and cache, are then changed."""
+
+    def forward(*arguments, **options):
+        value = exercise.forward(*arguments, **options)
+        if exercise.backward:
+            y, cache = value
+            return spoilt(y, change), spoilt(cache, change)
+        return spoilt(value, change, "fiub")
+
+    def update(*arguments):
+        exercise.forward(*arguments)
+        for each in arguments:
+            if isinstance(each, np.ndarray):
+                each[...] = change(each)
+
+    return update if exercise.in_place else forward
+
+
+@every_one
+@pytest.mark.parametrize(
+    "change",
+    [everywhere(np.nan), in_one_place(np.nan), everywhere(np.inf)],
+    ids=["nan", "one-nan", "infinite"],
+)
+def test_a_forward_pass_that_is_not_finite_is_an_answer_like_any_other(exercise, change):
+    report = examine(exercise.name, with_numbers_that_are_none(exercise, change), exercise.backward)
+    assert report.written and not report.right
+    said = str(report)
+    assert re.search("NaN|nan|infinite|inf\\b|expected booleans", said), said
+    if exercise.backward:
+        assert "cannot be judged yet: central differences of your forward pass fail: " in said

@@ -2,9 +2,9 @@
 
 import pytest
 
-from transformer_core.practice.catalogue import MUTANTS
-from transformer_core.practice.planting import planted
-from transformer_core.practice.ranks import ranks_check
+from transformer_practice.engine.planting import planted
+from transformer_practice.judges.ranks import ranks_check
+from transformer_practice.mistakes import MUTANTS
 
 
 def test_the_right_package_passes():

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from transformer_core.practice.running import (
-    Failed,
-    NotWritten,
-    call,
-    returns_nothing,
-)
+from transformer_practice.engine.running import Failed, NotWritten, call, returns_nothing
 
 
 def endless():
@@ -54,9 +49,7 @@ def test_a_value_comes_back():
     assert call(np.add, 2, 3) == 5
 
 
-@pytest.mark.parametrize(
-    "function", [stub, empty, documented, passing, Layer().forward]
-)
+@pytest.mark.parametrize("function", [stub, empty, documented, passing, Layer().forward])
 def test_what_is_not_written_is_no_error(function):
     for arguments in ([function], [returns_nothing, function]):
         with pytest.raises(NotWritten):
@@ -82,9 +75,7 @@ def test_a_loop_without_an_end_is_ended():
 
 
 def test_the_line_that_raises_is_named():
-    message = (
-        r"raises ZeroDivisionError: division by zero\n    line \d+: return 1 / nothing"
-    )
+    message = r"raises ZeroDivisionError: division by zero\n    line \d+: return 1 / nothing"
     with pytest.raises(Failed, match=message):
         call(divides_by_zero)
 
@@ -93,9 +84,7 @@ def test_the_readers_line_is_named_where_a_library_raises():
     def own(x):
         return np.linalg.inv(x)
 
-    with pytest.raises(
-        Failed, match=r"raises LinAlgError.*\n    line \d+: return np.linalg.inv"
-    ):
+    with pytest.raises(Failed, match=r"raises LinAlgError.*\n    line \d+: return np.linalg.inv"):
         call(own, np.zeros((2, 2)))
 
 

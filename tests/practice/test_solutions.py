@@ -5,17 +5,13 @@ import re
 
 import numpy as np
 import pytest
-from texts import ROOT, read
+from helpers.texts import ROOT, read
 
 from transformer_core import layers, ops, optim
-from transformer_core.practice import examine, examiner
-from transformer_core.practice.exercise import (
-    LayerExercise,
-    UpdateExercise,
-    names_of,
-    written_in,
-)
-from transformer_core.practice.exercises import every_exercise
+from transformer_practice import examine
+from transformer_practice.engine import examiner
+from transformer_practice.engine.exercise import LayerExercise, UpdateExercise, names_of, written_in
+from transformer_practice.exercises import every_exercise
 
 FENCE = re.compile(r"^(`{3,})\{solution\} (\S+)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -2,9 +2,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
 
 from transformer_core.layers import Linear
 from transformer_core.ops import cross_entropy, cross_entropy_backward
@@ -28,22 +28,15 @@ class Model:
     def part(self, start, stop):
         where = slice(start, stop)
         logits, layer_cache = self.layer.forward(self.x[where])
-        loss, loss_cache = cross_entropy(
-            logits, self.targets[where], self.counted[where]
-        )
-        _, grads = self.layer.backward(
-            cross_entropy_backward(1, loss_cache), layer_cache
-        )
+        loss, loss_cache = cross_entropy(logits, self.targets[where], self.counted[where])
+        _, grads = self.layer.backward(cross_entropy_backward(1, loss_cache), layer_cache)
         return self.counted[where].sum(), loss, grads
 
 
 def same(left, right, tolerance=1e-14):
     return left[0] == right[0] and all(
         np.allclose(a, b, rtol=tolerance, atol=tolerance)
-        for a, b in [
-            (left[1], right[1]),
-            *((left[2][name], right[2][name]) for name in right[2]),
-        ]
+        for a, b in [(left[1], right[1]), *((left[2][name], right[2][name]) for name in right[2])]
     )
 
 
@@ -158,15 +151,9 @@ def test_nothing_counted_is_named(parts):
 @pytest.mark.parametrize(
     "grads, message",
     [
-        (
-            {"v": np.ones(2)},
-            "grads of part 1: expected 1 names, missing w; unknown v",
-        ),
+        ({"v": np.ones(2)}, "grads of part 1: expected 1 names, missing w; unknown v"),
         ({}, "missing w; unknown none"),
-        (
-            {"w": np.ones(1)},
-            r"grads of part 1: w: expected shape \(2\), got \(1,\)",
-        ),
+        ({"w": np.ones(1)}, r"grads of part 1: w: expected shape \(2\), got \(1,\)"),
     ],
 )
 def test_parts_that_do_not_fit_are_named(grads, message):

@@ -1,12 +1,15 @@
+import sys
 from itertools import repeat
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from transformer_core.distributed import DataParallel
 from transformer_core.layers import LayerSpec
 from transformer_core.optim import SGD, Adam
 from transformer_core.tasks.reconstruction import Reconstructor
-from transformer_core.training import DataParallel, train
+from transformer_core.training import train
 
 
 class Quadratic:
@@ -59,9 +62,7 @@ def test_gradients_are_clipped_on_request(quadratic):
     quadratic.optimizer = SGD({"x": quadratic.x}, 1.0)
     quadratic.train(BATCHES, 1, max_norm=2.0)
     error = np.array([4.0, -5.0])
-    assert np.allclose(
-        quadratic.x, [5, -3] - 2 * error / np.linalg.norm(error), rtol=1e-14
-    )
+    assert np.allclose(quadratic.x, [5, -3] - 2 * error / np.linalg.norm(error), rtol=1e-14)
 
 
 def test_after_step_sees_each_record_and_may_add_to_it(quadratic):
@@ -111,22 +112,14 @@ def test_a_loss_that_is_not_finite_ends_training_before_the_step(quadratic, bad)
 
     message = f"step 3: loss: expected a finite number, got {bad}"
     with pytest.raises(ValueError, match=message):
-        train(
-            loss_and_gradients,
-            quadratic.optimizer,
-            repeat((TARGET,)),
-            9,
-            history=history,
-        )
+        train(loss_and_gradients, quadratic.optimizer, repeat((TARGET,)), 9, history=history)
     assert [record["step"] for record in history] == [1, 2]
     assert np.array_equal(quadratic.x, twin.x)
     assert quadratic.optimizer.steps == 2
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_learning_rate_that_is_not_finite_ends_training_before_the_step(
-    quadratic, bad
-):
+def test_a_learning_rate_that_is_not_finite_ends_training_before_the_step(quadratic, bad):
     twin = Quadratic()
     twin.train(BATCHES * 2, 2)
     rates = {1: 0.1, 2: 0.1, 3: bad}
@@ -147,9 +140,7 @@ def test_gradients_that_the_optimizer_refuses_name_the_step(quadratic, bad):
         return loss, {"x": grads["x"] * (bad if quadratic.calls == 3 else 1)}
 
     with pytest.raises(ValueError, match="^step 3: .*expected .*finite"):
-        train(
-            loss_and_gradients, quadratic.optimizer, repeat((TARGET,)), 9, max_norm=1.0
-        )
+        train(loss_and_gradients, quadratic.optimizer, repeat((TARGET,)), 9, max_norm=1.0)
     assert np.array_equal(quadratic.x, twin.x)
     assert quadratic.optimizer.steps == 2
 
@@ -167,6 +158,34 @@ def test_a_number_too_large_on_the_way_to_a_loss_is_told_by_the_loss(quadratic):
 
     with pytest.raises(ValueError, match="step 1: loss: expected a finite number"):
         train(loss_and_gradients, quadratic.optimizer, BATCHES, 1)
+
+
+# Threads of BLAS
+
+
+def blas_threads():
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("one", [True, False])
+def test_blas_has_one_thread_unless_told_otherwise(quadratic, one):
+    seen = []
+
+    def loss_and_gradients(target, rng):
+        seen.append(blas_threads())
+        return quadratic.loss_and_gradients(target, rng)
+
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        settings = {} if one else {"one_blas_thread": False}
+        train(loss_and_gradients, quadratic.optimizer, BATCHES, 1, **settings)
+        assert blas_threads() == before
+    assert seen == [{1} if one else before]
+
+
+def test_without_threadpoolctl_the_threads_stay_as_they_are(quadratic, monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    assert len(quadratic.train(BATCHES, 1)) == 1
 
 
 # Randomness
@@ -212,14 +231,10 @@ def test_dropout_is_on_and_goes_on_as_if_training_had_not_stopped(rng, threads):
 
     def trained(*lengths):
         encoder, history = dropout_encoder(), []
-        loss_and_gradients = encoder.loss_and_gradients
-        if threads:
-            loss_and_gradients = DataParallel(
-                loss_and_gradients, lambda x, y: len(x), threads
-            )
-        optimizer = Adam(encoder.parameters())
+        model = DataParallel(encoder, lambda x, y: len(x), threads) if threads else encoder
+        optimizer = Adam(model.parameters)
         for length in lengths:
-            train(loss_and_gradients, optimizer, repeat(batch), length, history=history)
+            train(model, optimizer, repeat(batch), length, history=history)
         return encoder.parameters(), [record["loss"] for record in history]
 
     whole, losses = trained(6)

@@ -2,19 +2,22 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 from contextlib import contextmanager
+from time import perf_counter
 
 import numpy as np
 import pytest
 import tqdm
 
 from transformer_core import __version__
-from transformer_core.distributed import on_threads
+from transformer_core.foundation.files import from_safetensors, to_safetensors
 from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.ranks import on_threads
 from transformer_core.training import Recipe, Run, Training, on_disk, train_on_disk
-from transformer_core.training.on_disk import Deadline
+from transformer_core.training.recipe import Deadline, load_settings
 
 DEFAULTS = {
     "steps": 12,
@@ -45,9 +48,7 @@ def noisy(at=None, act=None):
         def loss_and_gradients(target, rng):
             if optimizer.steps + 1 == at:
                 act()
-            return float(((x - target) ** 2).mean()), {
-                "x": x - target + rng.normal(size=x.shape)
-            }
+            return float(((x - target) ** 2).mean()), {"x": x - target + rng.normal(size=x.shape)}
 
         def batches(first):
             for step in range(first, 10**6):
@@ -58,9 +59,7 @@ def noisy(at=None, act=None):
             peak = settings["learning_rate"]
             return warmup_stable_decay(step, steps, peak, warmup, steps // 3)
 
-        return Training(
-            loss_and_gradients, optimizer, batches, schedule, lambda: [("x", x.sum())]
-        )
+        return Training(loss_and_gradients, optimizer, batches, schedule, lambda: [("x", x.sum())])
 
     return Recipe("noisy", DEFAULTS, ("steps", "minutes"), training)
 
@@ -128,9 +127,7 @@ def test_settings_that_do_not_hold_leave_no_folder(folder, given, message):
     assert not folder.exists()
 
 
-def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(
-    folder, monkeypatch
-):
+def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(folder, monkeypatch):
     for module in ("tqdm", "safetensors.numpy"):
         with monkeypatch.context() as patch:
             patch.setitem(__import__("sys").modules, module, None)
@@ -143,9 +140,7 @@ def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(
 
 
 @pytest.mark.parametrize("step", range(1, 13))
-def test_ctrl_c_ends_a_run_after_its_step_and_it_resumes_bit_by_bit(
-    folder, whole, step
-):
+def test_ctrl_c_ends_a_run_after_its_step_and_it_resumes_bit_by_bit(folder, whole, step):
     with pytest.raises(KeyboardInterrupt):
         run_of(folder, noisy(step, press_ctrl_c))
     assert len(Run(folder).history()) == Run(folder).steps() == step
@@ -226,9 +221,7 @@ def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
 @pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("size, file", [(10, "history.json"), (2000, "before_decay")])
-def test_a_disk_that_is_full_keeps_the_checkpoint_before(
-    tmp_path, folder, ranks, size, file
-):
+def test_a_disk_that_is_full_keeps_the_checkpoint_before(tmp_path, folder, ranks, size, file):
     """From step 8 on, no file may be longer than a limit."""
     import resource
 
@@ -303,9 +296,7 @@ def test_options_that_the_run_was_started_with_may_be_given_again(folder, whole)
 
 @pytest.mark.parametrize("stop", [2, 8, 9, 10, None])
 @pytest.mark.parametrize("steps", [13, 24])
-def test_an_extended_run_equals_one_that_was_as_long_from_the_start(
-    tmp_path, folder, stop, steps
-):
+def test_an_extended_run_equals_one_that_was_as_long_from_the_start(tmp_path, folder, stop, steps):
     """Of 12 steps 4 fall: after the ninth, the tenth has a lower rate."""
     if stop:
         with pytest.raises(KeyboardInterrupt):
@@ -317,9 +308,7 @@ def test_an_extended_run_equals_one_that_was_as_long_from_the_start(
 
 
 @pytest.mark.parametrize("stop, steps", [(5, 11), (2, 6)])
-def test_a_run_may_be_made_shorter_where_it_makes_no_difference(
-    tmp_path, folder, stop, steps
-):
+def test_a_run_may_be_made_shorter_where_it_makes_no_difference(tmp_path, folder, stop, steps):
     with pytest.raises(KeyboardInterrupt):
         run_of(folder, noisy(stop, press_ctrl_c))
     shorter = run_of(tmp_path / "shorter", steps=steps)
@@ -329,9 +318,7 @@ def test_a_run_may_be_made_shorter_where_it_makes_no_difference(
 @pytest.mark.parametrize("given", [{"steps": 6}, {"steps": 8}])
 def test_a_length_that_the_steps_taken_do_not_fit_is_refused(folder, given):
     before = run_of(folder)
-    message = (
-        f"steps: expected 12, got {given['steps']}: the learning rate of the \\d+ steps"
-    )
+    message = f"steps: expected 12, got {given['steps']}: the learning rate of the \\d+ steps"
     with pytest.raises(ValueError, match=message):
         run_of(folder, resume=True, **given)
     assert files(folder) == before
@@ -407,9 +394,7 @@ def ctrl_c(monkeypatch):
 
 @pytest.mark.parametrize("pressed", [0, 1, 2])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_ctrl_c_on_any_rank_ends_all_after_the_same_step(
-    folder, whole, ctrl_c, pressed, ranks
-):
+def test_ctrl_c_on_any_rank_ends_all_after_the_same_step(folder, whole, ctrl_c, pressed, ranks):
     turns = []  # of the ranks in step 7, in any order
 
     def press():
@@ -424,7 +409,7 @@ def test_ctrl_c_on_any_rank_ends_all_after_the_same_step(
 
 
 def test_the_clock_of_the_first_rank_ends_all_after_the_same_step(folder, monkeypatch):
-    seconds, fast = on_disk.perf_counter, set()  # threads whose clock is too fast
+    seconds, fast = perf_counter, set()  # threads whose clock is too fast
 
     def clock():
         return seconds() * (9 if threading.get_ident() in fast else 1)
@@ -434,7 +419,7 @@ def test_the_clock_of_the_first_rank_ends_all_after_the_same_step(folder, monkey
             fast.add(threading.get_ident())
         return RECIPE.training(settings, files, communicator)
 
-    monkeypatch.setattr(on_disk, "perf_counter", clock)
+    monkeypatch.setattr("transformer_core.training.recipe.perf_counter", clock)
     recipe = RECIPE._replace(training=training)
     _, optimizers = on_ranks(3, folder, recipe, minutes=0.005)
     history = Run(folder).history()
@@ -484,22 +469,23 @@ def test_the_first_rank_alone_shows_the_progress(folder, monkeypatch):
 @pytest.mark.parametrize(
     "damage, message",
     [
-        (lambda s: [], r"expected a run of 'train noisy', got the settings \[\]"),
-        (lambda s: s | {"model": "other"}, "expected a run of 'train noisy', got"),
+        (lambda s: [], "expected a run of 'train noisy', got other settings"),
+        (lambda s: s | {"model": "other"}, "run of 'train noisy', got one of 'train other'"),
         (
             lambda s: {"model": "noisy", "seed": 0, "steps": 12},
-            "settings of version .*, got those of an older one: missing checkpoint.*; "
-            "unknown none",
+            "settings of version .*, got those of an older one: missing checkpoint.*; unknown none",
         ),
         (lambda s: s | {"tempo": 3}, "settings of .*: missing none; unknown tempo"),
-        (
-            lambda s: s | {"version": "0.0.1"},
-            "expected a run of version .* to go on with, got one of version 0.0.1",
-        ),
         (lambda s: s | {"seed": "0"}, "seed: expected a setting such as 0, got '0'"),
         (lambda s: s | {"seed": None}, "seed: expected a setting such as 0, got None"),
         (lambda s: s | {"seed": True}, "seed: expected a setting such as 0, got True"),
-        (lambda s: s | {"sizes": {}}, "sizes: expected a setting such as {'width': 3}"),
+        (lambda s: s | {"sizes": {"depth": 1}}, "sizes: expected a setting such as {'width'"),
+        (lambda s: s | {"sizes": {}}, r"settings.json: expected the file that checkpoint"),
+        (lambda s: s | {"sizes": {"width": 4}}, "settings.json: expected the file that ch"),
+        (lambda s: s | {"learning_rate": 0.2}, "settings.json: expected the file that ch"),
+        (lambda s: s | {"seed": 1}, "settings.json: expected the file that checkpoint"),
+        (lambda s: s | {"steps": 24}, "settings.json: expected the file that checkpoint"),
+        (lambda s: s | {"max_norm": "abc"}, "max_norm: expected a positive number, got abc"),
         (lambda s: s | {"sizes": 3}, "sizes: expected a setting such as {'width': 3}"),
         (lambda s: s | {"max_norm": [1]}, "max_norm: expected a setting such as None"),
         (lambda s: s | {"steps": "12"}, "steps: expected a setting such as 12"),
@@ -516,6 +502,56 @@ def test_damaged_settings_are_named(folder, damage, message):
     path.write_text(json.dumps(damage(json.loads(path.read_text()))))
     before = files(folder)
     with pytest.raises(ValueError, match=message):
+        run_of(folder, resume=True)
+    assert files(folder) == before
+
+
+@pytest.mark.parametrize("given", [{"max_norm": "abc"}, {"sizes": {"depth": 3}}, {"sizes": 3}])
+def test_settings_of_another_kind_are_named_before_there_is_a_folder(folder, given):
+    with pytest.raises(ValueError, match="max_norm: exp|settings: .*, got depth|sizes: expected a"):
+        run_of(folder, **given)
+    assert not folder.exists()
+
+
+def test_a_run_that_is_older_than_a_setting_of_a_part_is_read(folder):
+    run_of(folder)
+    newer = DEFAULTS | {"sizes": {"width": 3, "depth": 1}}
+    assert load_settings(Run(folder), RECIPE._replace(defaults=newer))["sizes"] == {"width": 3}
+
+
+def test_a_run_that_is_not_tied_to_its_settings_is_refused(folder):
+    run_of(folder)
+    path = folder / "checkpoint.safetensors"
+    arrays, saved = from_safetensors(path, path.read_bytes())
+    path.write_bytes(to_safetensors(arrays, saved["steps"]))  # as an older version wrote it
+    with pytest.raises(ValueError, match="expected the checksums of the files .* train anew"):
+        run_of(folder, resume=True)
+
+
+def test_a_run_whose_folder_is_moved_does_not_overwrite_another(tmp_path, folder, whole):
+    def move():
+        folder.rename(tmp_path / "moved")
+        shutil.copytree(tmp_path / "whole", folder)
+
+    with pytest.raises(ValueError, match="run: expected the folder that was locked, which"):
+        run_of(folder, noisy(7, move))
+    assert files(folder) == whole
+    assert run_of(tmp_path / "moved", resume=True) == whole
+
+
+def test_a_second_start_says_how_to_go_on(folder):
+    prepared = []
+    run_of(folder)
+    with pytest.raises(ValueError, match="got one in use; --resume goes on with the run in it"):
+        run_of(folder, RECIPE._replace(prepare=prepared.append))
+    assert not prepared
+
+
+def test_a_run_of_another_version_is_read_and_does_not_go_on(folder, monkeypatch):
+    before = run_of(folder)
+    monkeypatch.setattr(on_disk, "__version__", "9.9")
+    assert load_settings(Run(folder), RECIPE)["version"] == __version__
+    with pytest.raises(ValueError, match="a run of version 9.9 to go on with, got one of"):
         run_of(folder, resume=True)
     assert files(folder) == before
 

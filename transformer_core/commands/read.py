@@ -16,28 +16,26 @@ def add_parser(commands):
         "read",
         help="read dates into ISO 8601",
         description=(
-            "Read a date into ISO 8601 with the model in RUN. Without a TEXT, read one date from "
-            "each line of the standard input, in UTF-8, and write one line for each: its date, "
-            "or an empty line if it cannot be read, with the reason on the standard error. The "
-            "exit status is then 1 if any line was not read."
+            "Read each TEXT as a date into ISO 8601 with the model in RUN, and print the date and "
+            "the probability that the model gives it. Without a TEXT, read one date from each "
+            "line of the standard input, in UTF-8, and write its date alone, or an empty line if "
+            "it cannot be read. The reason is then on the standard error, and the exit status 1."
         ),
     )
     parser.add_argument("folder", metavar="RUN", help="folder that 'train dates' made")
     parser.add_argument(
-        "words", metavar="TEXT", nargs="*", help="a date as people write it"
+        "texts",
+        metavar="TEXT",
+        nargs="*",
+        help="a date as people write it, in quotation marks",
     )
     parser.set_defaults(run=run)
 
 
 def run(options):
     reader = load(options.folder)
-    if options.words:
-        ((answer, problem),) = read(reader, [" ".join(options.words)])
-        if problem:
-            raise ValueError(problem)
-        print(answer)
-        return 0
-
+    if options.texts:
+        return read_arguments(reader, options.texts)
     if sys.stdin is None:
         raise ValueError("standard input: expected lines to read, got a closed one")
     status, done = 0, 0
@@ -52,6 +50,18 @@ def run(options):
             print(answer)
         sys.stdout.flush()
         done += len(lines)
+    return status
+
+
+def read_arguments(reader, texts):
+    """Print the date of each text with its probability; return the exit status."""
+    status = 0
+    for text, (answer, problem) in zip(texts, read(reader, texts), strict=True):
+        if problem:
+            status = 1
+            print(f"error: {problem}", file=sys.stderr)
+        else:
+            print(f"{answer}  {reader.probability(text, answer):.1%}")
     return status
 
 

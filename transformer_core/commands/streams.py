@@ -2,14 +2,16 @@
 
 import os
 import sys
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
 
 
 class Steady:
-    """A stream that goes on, into nothing, when nobody reads it any more."""
+    """A stream of which a failing write is handed over, and all later ones go into nothing."""
 
-    def __init__(self, stream):
-        self.stream = stream
+    def __init__(self, stream: Any, fail: Callable[[OSError], None]):
+        self.stream, self.fail = stream, fail
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
@@ -23,13 +25,9 @@ class Steady:
     def attempt(self, function, *arguments):
         try:
             function(*arguments)
-        except OSError:
-            into_nothing(self.stream)
-
-
-def into_nothing(stream):
-    """Let what a stream still holds, and will get, go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_RDWR), stream.fileno())
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_RDWR), self.stream.fileno())
+            self.fail(error)
 
 
 @contextmanager
@@ -38,7 +36,8 @@ def steady_errors():
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-    with redirect_stderr(Steady(sys.stderr or open(os.devnull, "w"))):
+    stderr = sys.stderr or open(os.devnull, "w")
+    with redirect_stderr(Steady(stderr, lambda error: None)):
         yield
 
 
@@ -51,17 +50,23 @@ def steady_output():
     ValueError
         If the standard output is closed.
     OSError
-        If it takes no more.
+        If it takes no more; it says that it is the standard output.
     """
     if sys.stdout is None:
         raise ValueError("standard output: expected an open one, got a closed one")
     if hasattr(sys.stdout, "reconfigure"):  # not so in a notebook
         sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
+
+    failed = []
+
+    def fail(error):
+        failed.append(OSError(error.errno, error.strerror, "standard output"))
+        raise failed[0] from None
+
+    with redirect_stdout(Steady(sys.stdout, fail)):
         try:
+            yield
+        finally:
             sys.stdout.flush()
-        except OSError as error:
-            into_nothing(sys.stdout)
-            raise OSError(error.errno, error.strerror, "standard output") from None
+            if failed:  # argparse lets no error of its help through
+                raise failed[0] from None

@@ -1,14 +1,11 @@
-"""One training on many machines: what they send, and what each of them keeps."""
+"""One training on many machines: what they send, and what each of them keeps.
 
-from transformer_core.distributed.communicator import (
-    CommunicationError,
-    Communicator,
-    Traffic,
-)
-from transformer_core.distributed.flat import flatten, unflatten
-from transformer_core.distributed.group import Group, grid
+Arguments that do not fit raise a ``ValueError`` that names what was expected and what came, in
+most cases on every rank; a docstring tells only of what is its own.
+"""
+
+from transformer_core.distributed.data_parallel import DataParallel
 from transformer_core.distributed.local_steps import LocalSteps
-from transformer_core.distributed.mpi import MpiCommunicator, guarded, world
 from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
 from transformer_core.distributed.pipeline import PipelineBert
 from transformer_core.distributed.schedules import (
@@ -40,7 +37,6 @@ from transformer_core.distributed.tensor_parallel import (
     conjugate_pair,
 )
 from transformer_core.distributed.tensor_parallel_bert import TensorParallelBert
-from transformer_core.distributed.threads import ThreadCommunicator, on_threads
 from transformer_core.distributed.vocabulary_parallel import (
     ParallelReadout,
     VocabularyEmbedding,
@@ -48,45 +44,4 @@ from transformer_core.distributed.vocabulary_parallel import (
     vocabulary_cross_entropy_backward,
 )
 
-__all__ = [
-    "Bucket",
-    "Collective",
-    "ColumnParallel",
-    "CommunicationError",
-    "Communicator",
-    "GatheredLayer",
-    "Group",
-    "LocalSteps",
-    "MpiCommunicator",
-    "OwnDraws",
-    "ParallelReadout",
-    "ParallelSelfAttention",
-    "PipelineBert",
-    "ReducedLayer",
-    "RowParallel",
-    "SequenceParallelEncoder",
-    "ShardedOptimizer",
-    "ShardedParameters",
-    "Step",
-    "TensorParallelBert",
-    "ThreadCommunicator",
-    "Traffic",
-    "VocabularyEmbedding",
-    "bubble",
-    "conjugate_pair",
-    "cut",
-    "flatten",
-    "gather",
-    "gpipe",
-    "grid",
-    "guarded",
-    "live_activations",
-    "norm_of_pieces",
-    "on_threads",
-    "one_forward_one_backward",
-    "sequence_pair",
-    "unflatten",
-    "vocabulary_cross_entropy",
-    "vocabulary_cross_entropy_backward",
-    "world",
-]
+__all__ = sorted(name for name, value in globals().items() if callable(value))

@@ -76,8 +76,13 @@ def all_reduce(ranks: int, nbytes: float) -> Load:
     return reduce_scatter(ranks, nbytes) + all_gather(ranks, nbytes)
 
 
-def tree_all_reduce(ranks: int, nbytes: float) -> Load:
-    """In round k each rank swaps its sum with the one 2^k away: few messages, whole arrays."""
+def recursive_doubling(ranks: int, nbytes: float) -> Load:
+    """An all-reduce in which what a rank has summed doubles in each round.
+
+    In one round each rank sends one whole array, the sum over the ranks before it, with its own
+    array or without: so N - 1 others are summed in as many rounds as N - 1 has binary digits, for
+    every N (Bruck & Ho 1993). Few messages, whole arrays.
+    """
     ranks = count("ranks", ranks)
     check_not_negative("nbytes", nbytes)
     rounds = (ranks - 1).bit_length()
@@ -94,15 +99,18 @@ class Sizes(NamedTuple):
     heads: int
     length: int
 
-    def kept(self, tokens: float, whole: float = 1, cut: float = 1) -> float:
+    def kept(self, tokens: float, norms: float = 1, cut: float = 1) -> float:
         """Bytes that a forward pass keeps of its layers (eq:cost-activations).
 
-        Tensor parallelism ``cut``s what stands between f and g among so many ranks, and leaves
-        four arrays ``whole`` on each: the norms, and the inputs of attention and feed-forward.
+        Tensor parallelism ``cut``s what stands between f and g among so many ranks. On each of
+        them it leaves the inputs of attention and feed-forward, and the norms, which sequence
+        parallelism cuts along the positions, among as many ranks as ``norms`` says.
         """
         between = 4 * self.width + self.hidden + self.heads * self.length
-        outside = 4 * self.width + 2
-        of_layer = outside / whole + (between + self.hidden / ITEM) / cut
+        of_norms = 2 * self.width + 2
+        of_layer = (
+            2 * self.width + of_norms / norms + (between + self.hidden / ITEM) / cut
+        )
         return ITEM * tokens * self.layers * of_layer
 
 
@@ -134,11 +142,6 @@ class Cost:
         rate : float
             Operations a second of one rank.
         network : Network
-
-        Raises
-        ------
-        ValueError
-            If the operations are less than 0, or the rate is not positive.
         """
         check_not_negative("operations", operations)
         check_positive("rate", rate)
@@ -150,7 +153,7 @@ def data_parallel(
 ) -> Cost:
     """The batch is cut, everything else is there on every rank (eq:data-parallel).
 
-    ``all_reduce`` may be ``tree_all_reduce``. Two more numbers go round, of 8 bytes each: the
+    ``all_reduce`` may be ``recursive_doubling``. Two more numbers go round, of 8 bytes each: the
     counted tokens and the loss.
     """
     ranks = count("ranks", ranks)
@@ -167,8 +170,9 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
 
     Stage 1 cuts the moments, stage 2 the gradients too, stage 3 the parameters as well. Layers
     are sent one by one, and what is in no layer once. Stage 3 keeps the ``rest``, so many
-    parameters of no layer, from its forward to its backward pass. Three more numbers go round,
-    of 8 bytes each: the counted tokens, the loss and the norm.
+    parameters of no layer, from its forward to its backward pass, and of each layer the input
+    alone: one layer at a time is gathered and computed again, a third more operations. Three more
+    numbers go round, of 8 bytes each: the counted tokens, the loss and the norm.
     """
     if stage not in (1, 2, 3):
         raise ValueError(f"stage: expected 1, 2 or 3, got {stage}")
@@ -177,15 +181,21 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
     check_whole("rest", rest)
     whole, cut = {1: (8, 8), 2: (4, 12), 3: (0, 16)}[stage]
     pieces, numbers = 2 * (sizes.layers + 1), 2 * sizes.parameters
+    kept, work = sizes.kept(tokens / ranks), 1.0
     if stage == 3:
         pieces += sizes.layers
-        numbers += sizes.parameters - rest
+        in_layers = sizes.parameters - rest
+        numbers += in_layers
+        inputs = ITEM * tokens / ranks * sizes.width * sizes.layers
+        # Gathered parameters and their gradients: of the rest, and of one layer at a time.
+        borrowed = 2 * ITEM * (rest + in_layers / sizes.layers)
+        kept, work = inputs + kept / sizes.layers + borrowed, 4 / 3
     load = all_gather(ranks, 0) * pieces
     load += Load(ranks, 0, (ranks - 1) * ITEM * numbers)
     return Cost(
         load + all_gather(ranks, 8 * ranks) * 3,
-        (whole + cut / ranks) * sizes.parameters + sizes.kept(tokens / ranks),
-        1 / ranks,
+        (whole + cut / ranks) * sizes.parameters + kept,
+        work / ranks,
     )
 
 
@@ -200,7 +210,8 @@ def tensor_parallel(
 
     ``readout`` is the number of tokens that are read out, M; all of them, if it is not given.
     With ``sequence`` the norms are cut along the positions (eq:sequence-parallel), in the same
-    bytes, but for the two ends of the encoder and the gradients of what is still whole.
+    bytes, but for the two ends of the encoder and the gradients of what is still whole. What f'
+    has gathered is kept whole, and not gathered once more for the backward pass.
     """
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)
@@ -216,7 +227,7 @@ def tensor_parallel(
     return Cost(
         load,
         16 * sizes.parameters / ranks
-        + sizes.kept(tokens, whole=ranks if sequence else 1, cut=ranks),
+        + sizes.kept(tokens, norms=ranks if sequence else 1, cut=ranks),
         1 / ranks,
     )
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
-from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.foundation.checks import (
     check_floats,
     check_positive,
     check_rate,
     check_real,
 )
+from transformer_core.ranks.communicator import Communicator
+from transformer_core.ranks.flat import flatten, unflatten
 
 
 class LocalSteps:
@@ -34,12 +34,6 @@ class LocalSteps:
         eta, of the outer steps. 1 without momentum: the mean of the ranks' weights.
     momentum : float
         mu, in [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a setting is out of range, or the parameters are not arrays of floating-point numbers
-        of one dtype.
 
     Source: Douillard et al. 2023, algorithm 1.
     """

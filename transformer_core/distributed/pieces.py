@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
-from transformer_core.distributed.flat import check_arrays
 from transformer_core.foundation.checks import check_names
-from transformer_core.optim.clipping import global_norm
+from transformer_core.optim.clipping import checked_norm, own_norm
+from transformer_core.ranks.communicator import Communicator
+from transformer_core.ranks.flat import check_arrays
 
 # The axis that is cut, and in how many parts each rank has a piece: of the queries, of the keys
 # and of the values. Every rank has the whole of all other arrays.
@@ -49,12 +49,6 @@ def cut(
     -------
     dict of str to ndarray
         Arrays of their own, with the same names.
-
-    Raises
-    ------
-    ValueError
-        If ``arrays`` is not a dict of arrays, or one of them has not the axis that is cut, in as
-        many parts as there are.
     """
     check_arrays("arrays", arrays)
     pieces = {name: arrays[name].copy() for name in replicated(arrays)}
@@ -75,11 +69,6 @@ def gather(
 
     A checkpoint holds these, under the names that one process alone would give them. Every rank
     has to call it.
-
-    Raises
-    ------
-    ValueError
-        As :func:`cut` does.
     """
     check_arrays("arrays", arrays)
     whole = {}
@@ -114,11 +103,13 @@ def norm_of_pieces(grads: dict[str, np.ndarray], communicator: Communicator) -> 
     Raises
     ------
     ValueError
-        If ``grads`` is not a dict of arrays of real numbers, or the norm of what this rank has is
-        not finite.
+        If ``grads`` is not a dict of arrays of real numbers; or if the norm is not finite, then
+        on every rank.
     """
     check_names("grads", grads)
     whole = {name: grads[name] for name in replicated(grads)}
     own = {name: grads[name] for name in grads.keys() - whole.keys()}
-    norms = communicator.all_reduce(np.array([global_norm(own)]), np.hypot)
-    return float(np.hypot(norms[0], global_norm(whole)))
+    of_own, of_whole = own_norm(own), own_norm(whole)
+    of_own += 0 * of_whole  # NaN, which the others get to know, if that is not finite
+    norms = communicator.all_reduce(np.array([of_own]), np.hypot)
+    return checked_norm(float(np.hypot(norms[0], of_whole)), grads)

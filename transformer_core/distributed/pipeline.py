@@ -8,37 +8,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
+from transformer_core.distributed.data_parallel import cut
 from transformer_core.distributed.schedules import Step, one_forward_one_backward
 from transformer_core.foundation.checks import (
     as_list,
     check_array,
     check_booleans,
     check_names,
+    check_positive_int,
     check_shape,
 )
 from transformer_core.foundation.names import join
 from transformer_core.layers import TiedReadout
 from transformer_core.models.bert import Bert, BertInputCache
-from transformer_core.models.encoder import EncoderCache
+from transformer_core.models.stack import StackCache
 from transformer_core.ops.cross_entropy import (
     CrossEntropyCache,
     cross_entropy,
     cross_entropy_backward,
 )
-from transformer_core.ops.embedding import (
-    EmbeddingCache,
-    embedding,
-    embedding_backward,
-)
+from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.linear import LinearCache
-from transformer_core.optim.clipping import global_norm
+from transformer_core.optim.clipping import checked_norm, own_norm
+from transformer_core.optim.optimizer import Pieces
+from transformer_core.ranks.communicator import Communicator
 
 
 class Elsewhere:
     """A layer that another stage has: here everything goes on as it came."""
 
-    def forward(self, x, *others):
+    def forward(self, x, *others, rng=None):
         return x, None
 
     def backward(self, dy, cache):
@@ -54,7 +53,7 @@ class LossCache(NamedTuple):
 
 class BertStageCache(NamedTuple):
     input: BertInputCache | None  # of the first stage
-    encoder: EncoderCache
+    encoder: StackCache
     loss: LossCache | None  # of the last stage
 
 
@@ -73,7 +72,8 @@ class PipelineBert:
         \bar{\theta}_s = \sum_j \left(\frac{\partial x^{(s)}_j}{\partial \theta_s}
         \right)^{\!\top} \bar{x}^{(s)}_j
 
-    Nothing is dropped. A slot of time lasts as long as the longest pass in it.
+    Nothing can be dropped: a stage does not know what the others have drawn. A slot of time lasts
+    as long as the longest pass in it.
 
     Parameters
     ----------
@@ -83,11 +83,13 @@ class PipelineBert:
         Rank s is stage s.
     schedule : callable
         ``schedule(stages, batches)``: :func:`gpipe` or :func:`one_forward_one_backward`.
+    micro_batches : int
+        In how many :meth:`loss_and_gradients` cuts a batch.
 
     Raises
     ------
     ValueError
-        If there are more ranks than layers.
+        If there are more ranks than layers, or the model has dropout.
 
     Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019.
     """
@@ -97,7 +99,13 @@ class PipelineBert:
         model: Bert,
         communicator: Communicator,
         schedule: Callable[[int, int], list[Step]] = one_forward_one_backward,
+        micro_batches: int = 1,
     ):
+        check_positive_int("micro_batches", micro_batches)
+        if rate := dropout_of(model):
+            raise ValueError(
+                f"model: expected one without dropout, got a rate of {rate}"
+            )
         rank, layers = communicator.rank, model.encoder.layers
         if communicator.size > len(layers):
             raise ValueError(
@@ -105,6 +113,7 @@ class PipelineBert:
                 f"got {communicator.size}"
             )
         self.communicator, self.schedule = communicator, schedule
+        self.micro_batches = micro_batches
         self.front = self.readout = self.table = None  # but at the ends
         self.encoder = copy(model.encoder)
         mine = communicator.bounds(len(layers))[rank]
@@ -121,14 +130,30 @@ class PipelineBert:
         else:
             self.encoder.final_norm = None
 
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Return the parameters of this stage: the arrays themselves, not copies."""
+    def parameters(self) -> Pieces:
+        """Return the parameters of this stage, with the norm over all stages."""
         table = {} if self.table is None else {"tokens.table": self.table}
         front = self.front.parameters() if self.front else table
         parts = {"encoder": self.encoder, "readout": self.readout}
-        return front | join({n: p.parameters() for n, p in parts.items() if p})
+        others = join({n: p.parameters() for n, p in parts.items() if p})
+        return Pieces(front | others, self.norm)
 
     def loss_and_gradients(
+        self, *batch: np.ndarray | None, rng: np.random.Generator | None = None
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """Return the loss of a batch, and the gradients of this stage's parameters.
+
+        Parameters
+        ----------
+        *batch, rng
+            As for ``Bert.loss_and_gradients``, the same on every rank. Nothing is drawn.
+        """
+        check_batch(batch)
+        names = ["ids", "targets", "masked", "keep", "segment_ids"][: len(batch)]
+        parts = cut(batch, self.micro_batches, names)
+        return self.in_micro_batches([arrays for _, arrays in parts])
+
+    def in_micro_batches(
         self, batches: Sequence[tuple]
     ) -> tuple[float, dict[str, np.ndarray]]:
         """Return the loss of all micro-batches, and the gradients of this stage's parameters.
@@ -200,14 +225,15 @@ class PipelineBert:
         Raises
         ------
         ValueError
-            If ``grads`` is not a dict of arrays of real numbers, or their norm is not finite.
+            If ``grads`` is not a dict of arrays of real numbers; or if their norm is not finite,
+            then on every rank.
         """
         check_names("grads", grads)
         counted = dict(grads)
         if self.tied and not self.front:
             counted.pop("tokens.table", None)
-        square = np.array(global_norm(counted) ** 2)
-        return math.sqrt(self.communicator.all_reduce(square))
+        square = np.array(own_norm(counted) ** 2)
+        return checked_norm(math.sqrt(self.communicator.all_reduce(square)), grads)
 
     def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
         """Return what the next stage is given, or the loss, and what backward needs."""
@@ -244,6 +270,13 @@ class PipelineBert:
         if self.front:
             add(grads, join(self.front.embed_backward(dx, cache.input)))
         return dx, grads
+
+
+def dropout_of(layer):
+    """Return the largest rate at which a layer, or one of its parts, drops."""
+    rates = [value for name, value in vars(layer).items() if name.endswith("dropout")]
+    parts = [dropout_of(part) for part in layer.sublayers().values()]
+    return max([0.0, *rates, *parts])
 
 
 def check_batch(batch):

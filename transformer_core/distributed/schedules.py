@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from transformer_core.foundation.checks import check_positive_int
 
+MOST_SLOTS = 2**22
+
 
 class Step(NamedTuple):
     """What one stage does in one slot of time: a forward or a backward pass of a micro-batch."""
@@ -24,7 +26,8 @@ def gpipe(stages: int, batches: int) -> list[Step]:
     Raises
     ------
     ValueError
-        If one of the numbers is not a positive whole number.
+        If one of the numbers is not a positive whole number, or the slots of all stages are more
+        than 2^22.
 
     Source: Huang et al. 2019.
     """
@@ -38,11 +41,6 @@ def one_forward_one_backward(stages: int, batches: int) -> list[Step]:
     turns, so that it keeps what p - s backward passes need, whatever their number. In the order of
     time.
 
-    Raises
-    ------
-    ValueError
-        As :func:`gpipe` does.
-
     Source: Narayanan et al. 2019; Narayanan et al. 2021.
     """
     return in_slots(stages, batches, lambda stage: stages - stage)
@@ -55,6 +53,11 @@ def in_slots(stages, batches, ahead):
     """
     check_positive_int("stages", stages)
     check_positive_int("batches", batches)
+    slots = 2 * int(stages) * (int(stages) + int(batches))
+    if slots > MOST_SLOTS:
+        raise ValueError(
+            f"stages, batches: expected at most {MOST_SLOTS} slots of all stages, got {slots}"
+        )
     orders = [deque(in_turn(batches, min(ahead(s), batches))) for s in range(stages)]
     done: set = set()
     steps: list[Step] = []
@@ -111,13 +114,7 @@ def bubble(schedule: list[Step]) -> Fraction:
 
 
 def live_activations(schedule: list[Step]) -> list[int]:
-    """Return for each stage how many micro-batches wait for their backward pass, at most.
-
-    Raises
-    ------
-    ValueError
-        As :func:`bubble` does.
-    """
+    """Return for each stage how many micro-batches wait for their backward pass, at most."""
     check_schedule(schedule)
     stages = 1 + max(step.stage for step in schedule)
     live, peak = [0] * stages, [0] * stages

@@ -2,16 +2,18 @@
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
-from transformer_core.distributed.flat import flatten, unflatten
 from transformer_core.distributed.pieces import replicated
 from transformer_core.distributed.tensor_parallel import (
     Collective,
+    ParallelSelfAttention,
     check_divides,
     own_draws,
 )
-from transformer_core.foundation.checks import check_floats
-from transformer_core.models.encoder import Encoder, EncoderCache
+from transformer_core.foundation.checks import check_floats, check_kind
+from transformer_core.layers.layer import Wrapper
+from transformer_core.models.stack import Encoder, StackCache
+from transformer_core.ranks.communicator import Communicator
+from transformer_core.ranks.flat import flatten, unflatten
 
 
 def sequence_pair(communicator: Communicator) -> tuple[Collective, Collective]:
@@ -50,7 +52,7 @@ def join_pieces(communicator: Communicator) -> Collective:
     )
 
 
-class SequenceParallelEncoder(Encoder):
+class SequenceParallelEncoder(Wrapper):
     """An encoder between whose cut layers each rank has T / N positions (eq:sequence-parallel).
 
     Every rank gives it the whole x, and gets the whole y.
@@ -64,13 +66,16 @@ class SequenceParallelEncoder(Encoder):
     Raises
     ------
     ValueError
-        From its passes: if the ranks do not divide T, or as :class:`Encoder` does.
+        If the layers are not cut; from its passes, if the ranks do not divide T, or as
+        :class:`Encoder` does.
 
     Source: Korthikanti et al. 2022.
     """
 
     def __init__(self, encoder: Encoder, communicator: Communicator):
-        vars(self).update(vars(encoder))
+        for layer in encoder.layers:
+            check_kind("encoder", layer.attention.branch, ParallelSelfAttention)
+        super().__init__(encoder)
         self.communicator = communicator
         self.join = join_pieces(communicator)
 
@@ -79,20 +84,20 @@ class SequenceParallelEncoder(Encoder):
         x: np.ndarray,
         keep: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
-    ) -> tuple[np.ndarray, EncoderCache]:
+    ) -> tuple[np.ndarray, StackCache]:
         """Map x (B, T, D) to y (B, T, D), as :class:`Encoder` does; the ranks have to divide T."""
         self.check_positions("x", x)
         rng = own_draws(rng, self.communicator)
-        piece, cache = super().forward(self.join.backward(x), keep, rng)
+        piece, cache = self.layer.forward(self.join.backward(x), keep, rng)
         return self.join.forward(piece), cache
 
-    def backward(self, dy: np.ndarray, cache: EncoderCache) -> tuple[np.ndarray, dict]:
+    def backward(self, dy: np.ndarray, cache: StackCache) -> tuple[np.ndarray, dict]:
         """Return dx (B, T, D) and the gradients.
 
         Those of the norms and of the biases behind g' are summed over the positions of all ranks.
         """
         self.check_positions("dy", dy)
-        dpiece, grads = super().backward(self.join.backward(dy), cache)
+        dpiece, grads = self.layer.backward(self.join.backward(dy), cache)
         parts = {name: grads[name] for name in replicated(grads)}
         total = self.communicator.all_reduce(flatten(parts))
         return self.join.forward(dpiece), grads | unflatten(total, parts)

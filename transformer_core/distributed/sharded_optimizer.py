@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
-from transformer_core.distributed.flat import check_one_dtype, flatten, unflatten
+from transformer_core.distributed.data_parallel import shards
 from transformer_core.foundation.checks import (
     check_not_negative,
     check_real,
@@ -17,9 +17,11 @@ from transformer_core.foundation.checks import (
 )
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit, summary
-from transformer_core.layers.layer import Layer
+from transformer_core.layers.layer import Layer, member
 from transformer_core.optim.clipping import check_gradients, sum_of_squares
-from transformer_core.optim.optimizer import Optimizer
+from transformer_core.optim.optimizer import Optimizer, Pieces
+from transformer_core.ranks.communicator import Communicator, is_rank
+from transformer_core.ranks.flat import check_one_dtype, flatten, unflatten
 
 
 class Bucket:
@@ -74,8 +76,10 @@ class Bucket:
         ends = np.cumsum([at.stop - at.start for at in self.spans.values()])
         return dict(zip(self.spans, np.split(piece, ends[:-1]), strict=False))
 
-    def all_gather(self, pieces: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return whole arrays, made of the ranges of all ranks."""
+    def all_gather(
+        self, pieces: dict[str, np.ndarray], root: int | None = None
+    ) -> dict[str, np.ndarray]:
+        """Return whole arrays, made of the ranges of all ranks: on rank ``root``, or on each."""
         own = {
             name: self.stand_ins[name].reshape(-1)[span]
             for name, span in self.spans.items()
@@ -88,8 +92,15 @@ class Bucket:
                 )
         dtype = next(iter(self.stand_ins.values())).dtype
         parts = [pieces[name] for name in self.spans]
-        piece = np.concatenate([np.empty(0, dtype), *parts])
-        return unflatten(self.communicator.all_gather(piece), self.stand_ins)
+        piece, ranks = np.concatenate([np.empty(0, dtype), *parts]), self.communicator
+        if root is None:
+            return unflatten(ranks.all_gather(piece), self.stand_ins)
+        if ranks.rank != root:
+            ranks.swap("gather", {root: piece})
+            return {}
+        every = ranks.swap("gather", {}, ranks.others) | {root: piece}
+        buffer = np.concatenate([every[rank] for rank in range(ranks.size)])
+        return unflatten(buffer, self.stand_ins)
 
 
 class ReducedLayer(Layer):
@@ -139,13 +150,17 @@ class ShardedOptimizer:
     model : model
         With ``loss_and_gradients``; the same on every rank. Its arrays are updated in place.
     build : callable
-        ``build(pieces)`` returns the optimiser of this rank's part of each parameter, a flat view
-        under the parameter's name: ``AdamW``, say, but not Muon, which needs whole matrices.
+        ``build(pieces)`` returns the ``optimizer`` of this rank's part of each parameter, a flat
+        view under the parameter's name: ``AdamW``, say, but not Muon, which needs whole matrices.
+        It clips by the norm over all ranks, and gives what it has stepped to all.
     communicator : Communicator
     stage : {1, 2}
         1: the gradients are reduced after the backward pass (eq:zero-1). 2: those of a layer as
         soon as they are there (eq:zero-2): each layer in the model's lists becomes a
-        :class:`ReducedLayer`.
+        :class:`ReducedLayer` as long as that takes.
+    weight : callable, optional
+        ``weight(*shard)`` returns the number of counted tokens of some sequences of a batch. Needed
+        by :meth:`loss_and_gradients`, which cuts a batch into shards as :class:`DataParallel` does.
 
     Raises
     ------
@@ -162,6 +177,7 @@ class ShardedOptimizer:
         build: Callable[[dict[str, np.ndarray]], Optimizer],
         communicator: Communicator,
         stage: int = 1,
+        weight: Callable | None = None,
     ):
         if stage not in (1, 2):
             raise ValueError(f"stage: expected 1 or 2, got {stage!r}")
@@ -172,7 +188,8 @@ class ShardedOptimizer:
                     f"{name}: expected numbers in the order of the axes, got the strides "
                     f"{array.strides} of shape {array.shape}"
                 )
-        self.model, self.communicator = model, communicator
+        self.model, self.communicator, self.weight = model, communicator, weight
+        self.places: list = []  # list, place, layer, and what encloses it
         self.buckets: dict[str, Bucket] = {}  # by what its names begin with
         rest = dict(parameters)
         for prefix, layers, i in stacked(model):
@@ -181,19 +198,43 @@ class ShardedOptimizer:
             for name in arrays:
                 del rest[prefix + name]
             if stage > 1:
-                layers[i] = self.enclosed(layers[i], prefix)
+                outside = self.enclosed(layers[i], prefix)
+                self.places.append((layers, i, layers[i], outside))
         self.late = [] if stage > 1 else list(self.buckets)  # after the backward pass
         if rest:
             self.buckets[""] = Bucket(rest, communicator)
             self.late.append("")
-        self.optimizer = build(self.cut(parameters))
-        self.optimizer.norm = self.norm  # type: ignore[method-assign]
+        self.optimizer = build(Pieces(self.cut(parameters), self.norm, self.publish))
 
     def enclosed(self, layer: Any, prefix: str) -> Layer:
         """Return what stands in the place of a layer that is a bucket of its own."""
         return ReducedLayer(layer, partial(self.reduce, prefix))
 
+    def parameters(self) -> Pieces:
+        """Return this rank's pieces, which the optimiser updates."""
+        return Pieces(self.optimizer.parameters, self.norm, self.publish)
+
     def loss_and_gradients(
+        self, *batch: Any, rng: np.random.Generator | None = None
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """Return the loss of a batch and this rank's pieces of its gradient.
+
+        Every rank is called with the whole batch, and drops what one process drops.
+        """
+        if self.weight is None:
+            raise ValueError(
+                "weight: expected a function that counts the tokens, got None"
+            )
+        compute, ranks = self.model.loss_and_gradients, self.communicator
+        every = shards(compute, self.weight, batch, ranks.size, rng)
+        own = every[ranks.rank] if ranks.rank < len(every) else None
+        if own and own.weight != 0:
+            return self.of_shard(*own.arrays, weight=own.weight, **own.drawn)
+        # Who has none works on another's, and counts it for nothing.
+        other = next((shard for shard in every if shard.weight != 0), every[0])
+        return self.of_shard(*other.arrays, weight=0, **other.drawn)
+
+    def of_shard(
         self, *shard: Any, weight: float, **settings: Any
     ) -> tuple[float, dict[str, np.ndarray]]:
         """Return the loss of the whole batch and this rank's pieces of its gradient.
@@ -219,36 +260,34 @@ class ShardedOptimizer:
                 f"weight: expected counted tokens on some rank, got {weights}"
             )
         self.share = weight / sum(weights)
-        loss, grads = self.model.loss_and_gradients(*shard, **settings)
+        with self.enclosing():
+            loss, grads = self.model.loss_and_gradients(*shard, **settings)
         for prefix in self.late:
             names = self.buckets[prefix].stand_ins
             pieces = self.reduce(prefix, {n: grads.pop(prefix + n) for n in names})
             grads |= {prefix + name: piece for name, piece in pieces.items()}
         return sum(self.from_ranks("loss", self.share * loss)), grads
 
+    @contextmanager
+    def enclosing(self) -> Iterator[None]:
+        """Put what encloses the layers in their places, for as long as the context lasts."""
+        for layers, i, _, outside in self.places:
+            layers[i] = outside
+        try:
+            yield
+        finally:
+            for layers, i, layer, _ in self.places:
+                layers[i] = layer
+
+    def whole_model(self) -> AbstractContextManager:
+        """Return a context in which the model has its parameters, to be measured or decoded."""
+        return nullcontext()
+
     def reduce(
         self, prefix: str, grads: dict[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         """Return this rank's pieces of the weighted sum of a bucket's gradients."""
         return self.buckets[prefix].reduce_scatter(grads, self.share)
-
-    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
-        """Step this rank's pieces, then give them to all; as ``Optimizer.step``.
-
-        Parameters
-        ----------
-        grads : dict of str to ndarray
-            From :meth:`loss_and_gradients`.
-        max_norm : float, optional
-            For the gradients of all ranks together.
-
-        Raises
-        ------
-        ValueError
-            As ``Optimizer.step`` does.
-        """
-        self.optimizer.step(grads, max_norm)
-        self.publish()
 
     def publish(self) -> None:
         """Copy the pieces of all ranks into the model."""
@@ -298,23 +337,32 @@ class ShardedOptimizer:
             for name, span in bucket.spans.items()
         }
 
-    def whole(self, pieces: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield whole arrays with their names, made of the pieces of all ranks."""
+    def whole(
+        self, pieces: dict[str, np.ndarray], root: int | None = None
+    ) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield whole arrays with their names, bucket by bucket: on one rank, or on each."""
         for prefix, bucket in self.buckets.items():
             own = {name: pieces[prefix + name] for name in bucket.spans}
-            for name, array in bucket.all_gather(own).items():
+            for name, array in bucket.all_gather(own, root).items():
                 yield prefix + name, array
 
-    def gather(self) -> tuple[dict[str, np.ndarray], Optimizer]:
+    def gather(
+        self, root: int | None = None
+    ) -> tuple[dict[str, np.ndarray], Optimizer]:
         """Return copies of the parameters and the optimiser as one process alone has them.
 
-        ``run.save_checkpoint(*sharded.gather())`` saves what any number of ranks can load; all
-        take part, and one of them writes.
+        All take part. On the other ranks than ``root``, if it is given, nothing is gathered:
+        ``state = sharded.gather(root=0)``, and rank 0 can ``run.save_checkpoint(*state)``, which
+        any number of ranks can load.
         """
+        if root is not None and not is_rank(root, self.communicator.size):
+            raise ValueError(
+                f"root: expected one of 0 to {self.communicator.size - 1}, got {root!r}"
+            )
         alone = copy(self.optimizer)
-        alone.parameters = dict(self.whole(self.optimizer.parameters))
+        alone.parameters = dict(self.whole(self.optimizer.parameters, root))
         alone.averages = {
-            average: dict(self.whole(pieces))
+            average: dict(self.whole(pieces, root))
             for average, pieces in self.optimizer.averages.items()
         }
         return alone.parameters, alone
@@ -345,26 +393,12 @@ class ShardedOptimizer:
         own.steps = optimizer.steps
         self.publish()
 
-    @property
-    def learning_rate(self) -> float:
-        """The optimiser's; may be changed between steps."""
-        return self.optimizer.learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, value: float) -> None:
-        self.optimizer.learning_rate = value
-
-    @property
-    def steps(self) -> int:
-        """How many steps the optimiser has taken."""
-        return self.optimizer.steps
-
 
 def stacked(layer: Any, prefix: str = "") -> Iterator[tuple[str, list, int]]:
     """Yield, for each layer in a list, what its names begin with, the list, and its place there."""
     for name, value in vars(layer).items():
         if isinstance(value, list):
             for i in range(len(value)):
-                yield f"{prefix}{name.removesuffix('s')}_{i}.", value, i
+                yield f"{prefix}{member(name, i)}.", value, i
         elif isinstance(value, Layer):
             yield from stacked(value, f"{prefix}{name}.")

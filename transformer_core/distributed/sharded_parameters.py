@@ -1,17 +1,17 @@
 """ZeRO 3: each rank keeps its range of the parameters, and borrows the others layer by layer."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
 from transformer_core.distributed.sharded_optimizer import ShardedOptimizer, stacked
 from transformer_core.layers.layer import Layer
-from transformer_core.optim.optimizer import Optimizer
+from transformer_core.optim.optimizer import Optimizer, Pieces
+from transformer_core.ranks.communicator import Communicator
 
 
 class GatheredLayer(Layer):
@@ -60,6 +60,18 @@ class GatheredLayer(Layer):
         return *dinputs, self.reduce(grads)
 
 
+class Absent(np.ndarray):
+    """The shape of a parameter whose numbers are on all ranks, without memory for them."""
+
+    def refuse(self, *arguments, **settings):
+        raise ValueError(
+            "parameters: expected the numbers, got their shapes: between steps each rank has its "
+            "range of them alone; all of them are there in `with sharded.whole_model():`"
+        )
+
+    __getitem__ = __array_ufunc__ = __array_function__ = refuse  # type: ignore[assignment]
+
+
 class ShardedParameters(ShardedOptimizer):
     r"""ZeRO 3: the parameters are cut over N ranks, as their gradients and the optimiser are.
 
@@ -75,11 +87,6 @@ class ShardedParameters(ShardedOptimizer):
         without memory; :meth:`gather` returns the parameters. The layers in its lists become
         :class:`GatheredLayer`.
 
-    Raises
-    ------
-    ValueError
-        As :class:`ShardedOptimizer` does.
-
     Source: Rajbhandari et al. 2020; Zhao et al. 2023.
     """
 
@@ -88,15 +95,34 @@ class ShardedParameters(ShardedOptimizer):
         model: Any,
         build: Callable[[dict[str, np.ndarray]], Optimizer],
         communicator: Communicator,
+        weight: Callable | None = None,
     ):
         def build_on_copies(pieces):
-            return build({name: piece.copy() for name, piece in pieces.items()})
+            copies = {name: piece.copy() for name, piece in pieces.items()}
+            return build(Pieces(copies, self.norm))
 
-        super().__init__(model, build_on_copies, communicator, stage=2)
-        for prefix, layers, i in stacked(model):
-            put(layers[i].layer, self.buckets[prefix].stand_ins)
+        super().__init__(model, build_on_copies, communicator, 2, weight)
+        self.release()
+
+    def owners(self) -> Iterator[tuple[str, Any]]:
+        """Yield the layers that are buckets, and the model for the rest, by their prefixes."""
+        for prefix, layers, i in stacked(self.model):
+            yield prefix, layers[i]
         if "" in self.buckets:
-            put(model, self.buckets[""].stand_ins)
+            yield "", self.model
+
+    def release(self) -> None:
+        """Leave the model with the shapes of its parameters."""
+        for prefix, owner in self.owners():
+            owner.set_parameters(absent(self.buckets[prefix]))
+
+    @contextmanager
+    def whole_model(self) -> Iterator[None]:
+        """Give the model its parameters for a while; every rank has to take part."""
+        with ExitStack() as stack:
+            for prefix, owner in self.owners():
+                stack.enter_context(self.gathered(prefix, owner))
+            yield
 
     def enclosed(self, layer: Any, prefix: str) -> Layer:
         gathered = partial(self.gathered, prefix, layer)
@@ -108,34 +134,29 @@ class ShardedParameters(ShardedOptimizer):
         bucket = self.buckets[prefix]
         pieces = self.optimizer.parameters
         own = {name: pieces[prefix + name] for name in bucket.spans}
-        put(layer, bucket.all_gather(own))
+        layer.set_parameters(bucket.all_gather(own))
         try:
             yield
         finally:
-            put(layer, bucket.stand_ins)
+            layer.set_parameters(absent(bucket))
 
-    def loss_and_gradients(
+    def of_shard(
         self, *shard: Any, weight: float, **settings: Any
     ) -> tuple[float, dict[str, np.ndarray]]:
-        """As :meth:`ShardedOptimizer.loss_and_gradients`."""
+        """As :meth:`ShardedOptimizer.of_shard`."""
         rest = self.gathered("", self.model) if "" in self.buckets else nullcontext()
         with rest:
-            return super().loss_and_gradients(*shard, weight=weight, **settings)
+            return super().of_shard(*shard, weight=weight, **settings)
 
     def publish(self) -> None:
         """Do nothing: who needs the pieces gathers them."""
 
 
+def absent(bucket):
+    """Return what stands for the parameters of a bucket between uses."""
+    return {name: array.view(Absent) for name, array in bucket.stand_ins.items()}
+
+
 def as_it_is(value):
     """Return an array itself, and of anything else, such as a generator, a copy."""
     return value if isinstance(value, np.ndarray) else deepcopy(value)
-
-
-def put(layer: Any, arrays: dict[str, np.ndarray]) -> None:
-    """Put arrays in the place of a layer's parameters, by their names."""
-    for name, array in arrays.items():
-        *path, last = name.split(".")
-        owner = layer
-        for part in path:
-            owner = owner.sublayers()[part]
-        setattr(owner, last, array)

@@ -1,16 +1,21 @@
 """One layer on many ranks: linear layers cut by column and by row, heads over ranks."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
 from transformer_core.foundation.checks import check_shape
+from transformer_core.layers.layer import Wrapper
 from transformer_core.layers.linear import Linear
-from transformer_core.layers.multi_head_attention import MultiHeadSelfAttention
+from transformer_core.layers.multi_head_attention import (
+    MultiHeadSelfAttention,
+    SelfAttentionCache,
+)
 from transformer_core.ops.linear import LinearCache, linear, linear_backward
 from transformer_core.ops.softmax import check_keep
+from transformer_core.ranks.communicator import Communicator
 
 
 class Collective(NamedTuple):
@@ -46,7 +51,7 @@ def conjugate_pair(communicator: Communicator) -> tuple[Collective, Collective]:
     return f, f.adjoint
 
 
-class ColumnParallel(Linear):
+class ColumnParallel(Wrapper):
     r"""y_r = f(x) W_r + b_r, with the columns W_r of W of this rank r (eq:column-parallel).
 
     Parameters
@@ -59,20 +64,20 @@ class ColumnParallel(Linear):
     """
 
     def __init__(self, linear: Linear, f: Collective):
-        vars(self).update(vars(linear))
+        super().__init__(linear)
         self.f = f
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
         """Map x (..., D_in) to this rank's columns of y."""
-        return super().forward(self.f.forward(x))
+        return self.layer.forward(self.f.forward(x))
 
     def backward(self, dy: np.ndarray, cache: LinearCache) -> tuple[np.ndarray, dict]:
         """Return dx, of all ranks' columns, and the gradients of this rank's parameters."""
-        dx, grads = super().backward(dy, cache)
+        dx, grads = self.layer.backward(dy, cache)
         return self.f.backward(dx), grads
 
 
-class RowParallel(Linear):
+class RowParallel(Wrapper):
     r"""y = g(x_r W_r) + b, with the rows W_r of W of this rank r (eq:row-parallel).
 
     b is added once, behind the sum: every rank has all of it.
@@ -87,7 +92,7 @@ class RowParallel(Linear):
     """
 
     def __init__(self, linear: Linear, g: Collective):
-        vars(self).update(vars(linear))
+        super().__init__(linear)
         self.g = g
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
@@ -105,13 +110,13 @@ class RowParallel(Linear):
         return dx, grads
 
 
-class ParallelSelfAttention(MultiHeadSelfAttention):
+class ParallelSelfAttention(Wrapper):
     """Self-attention with H / N of the H heads on each of N ranks (eq:heads-over-ranks).
 
     Parameters
     ----------
     attention : MultiHeadSelfAttention
-        The whole layer. Its projections have to be cut by who makes this.
+        The layer with all its heads, and this rank's pieces of its projections.
     f, g : Collective
         Before the queries, keys and values, and behind the output's matrix product.
     communicator : Communicator
@@ -119,7 +124,8 @@ class ParallelSelfAttention(MultiHeadSelfAttention):
     Raises
     ------
     ValueError
-        If the ranks do not divide the heads.
+        If the ranks do not divide the heads, or those of the keys, or what the queries go through
+        has parameters: each rank would have a part of their gradient.
 
     Source: Shoeybi et al. 2019.
     """
@@ -132,25 +138,51 @@ class ParallelSelfAttention(MultiHeadSelfAttention):
         communicator: Communicator,
     ):
         check_divides("heads", attention.heads, communicator)
-        vars(self).update(vars(attention))
-        self.query_key_value = ColumnParallel(attention.query_key_value, f)
-        self.output = RowParallel(attention.output, g)
-        self.heads = attention.heads // communicator.size
-        self.edges = [edge // communicator.size for edge in attention.edges]
+        check_divides("key_heads", attention.key_heads, communicator)
+        if attention.query_transform and attention.query_transform.parameters():
+            raise ValueError(
+                f"transform: expected one without parameters, got {attention.spec.transform}"
+            )
+        size, output = communicator.size, attention.output.weight
+        key_width, value_width = attention.spec.head_widths(output.shape[1])
+        spec = replace(
+            attention.spec,
+            heads=attention.heads // size,
+            key_heads=attention.key_heads // size,
+            key_width=key_width,
+            value_width=value_width,
+        )
+        rng = np.random.default_rng(0)  # of what gives way to the pieces
+        dropout = attention.dropout
+        own: Any = MultiHeadSelfAttention(
+            output.shape[1], spec, rng, output.dtype, dropout
+        )
+        own.query_key_value = ColumnParallel(attention.query_key_value, f)
+        own.output = RowParallel(attention.output, g)
+        super().__init__(own)
         self.communicator = communicator
 
-    def attend(self, query, key, value, keep, rng):
+    def forward(
+        self,
+        x: np.ndarray,
+        keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, SelfAttentionCache]:
         """Attend in this rank's heads, of which ``keep`` and ``rng`` are for all."""
-        check_shape("x", query, "B", "T", "D")
+        check_shape("x", x, "B", "T", "D")
         if keep is not None:
-            batch, length, _ = query.shape
             heads = self.heads * self.communicator.size
-            check_keep(keep, (batch, heads, length, key.shape[1]))
+            check_keep(keep, (len(x), heads, *np.shape(keep)[-2:]))
             if keep.ndim > 2 and keep.shape[-3] > 1:
                 pieces = np.split(keep, self.communicator.size, axis=-3)
                 keep = pieces[self.communicator.rank]
-        rng = own_draws(rng, self.communicator)
-        return super().attend(query, key, value, keep, rng)
+        return self.layer.forward(x, keep, own_draws(rng, self.communicator))
+
+    def backward(
+        self, dy: np.ndarray, cache: SelfAttentionCache
+    ) -> tuple[np.ndarray, dict]:
+        """Return dx, of all ranks' heads, and the gradients of this rank's parameters."""
+        return self.layer.backward(dy, cache)
 
 
 class OwnDraws:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
 from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
 from transformer_core.distributed.sequence_parallel import (
     SequenceParallelEncoder,
@@ -24,9 +23,10 @@ from transformer_core.distributed.vocabulary_parallel import (
     vocabulary_cross_entropy,
     vocabulary_cross_entropy_backward,
 )
-from transformer_core.foundation.checks import check_shape
 from transformer_core.layers.feed_forward import FeedForward
 from transformer_core.models.bert import Bert
+from transformer_core.optim.optimizer import Pieces
+from transformer_core.ranks.communicator import Communicator
 
 
 class TensorParallelBert(Bert):
@@ -47,11 +47,13 @@ class TensorParallelBert(Bert):
     Raises
     ------
     ValueError
-        If N does not divide the heads, or the hidden width or the vocabulary is less than N.
+        If N does not divide the heads, these share keys, the feed-forward layer is of another
+        class, or the hidden width or the vocabulary is less than N.
 
     Source: Shoeybi et al. 2019; Korthikanti et al. 2022.
     """
 
+    encoder: Any
     readout: Any
 
     def __init__(self, model: Bert, communicator: Communicator, sequence: bool = False):
@@ -59,7 +61,7 @@ class TensorParallelBert(Bert):
         vars(self).update(vars(deepcopy(model)))
         self.communicator = communicator
         self.vocabulary = len(self.tokens.table)
-        replace(self, self.cut(self.parameters()))
+        self.set_parameters(self.cut(self.parameters()))
         f, g = conjugate_pair(communicator)
         pair = sequence_pair(communicator) if sequence else (f, g)
         for layer in self.encoder.layers:
@@ -74,27 +76,19 @@ class TensorParallelBert(Bert):
         self.tokens = VocabularyEmbedding(self.tokens, self.vocabulary, g, communicator)
         self.readout = ParallelReadout(self.readout, f)
 
-    def loss_and_gradients(
-        self,
-        ids: np.ndarray,
-        targets: np.ndarray,
-        masked: np.ndarray,
-        keep: np.ndarray | None = None,
-        segment_ids: np.ndarray | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> tuple[float, dict]:
-        """Return the loss, the same on every rank, and the gradients of this rank's parameters.
+    def parameters(self) -> Pieces:
+        """Return this rank's parameters, with the norm over all ranks."""
+        return Pieces(super().parameters(), self.norm)
 
-        The arguments are those of ``Bert.loss_and_gradients``, the same on every rank.
-        """
-        logits, cache = self.forward(ids, masked, keep, segment_ids, rng)
-        check_shape("targets", targets, *ids.shape)
-        loss, loss_cache = vocabulary_cross_entropy(
-            logits, targets[masked], self.vocabulary, self.communicator
+    def loss(self, logits: np.ndarray, targets: np.ndarray) -> tuple[float, Any]:
+        """Return the loss of this rank's logits, the same on every rank."""
+        return vocabulary_cross_entropy(
+            logits, targets, self.vocabulary, self.communicator
         )
-        dlogits = vocabulary_cross_entropy_backward(1, loss_cache)
-        _, grads = self.backward(dlogits, cache)
-        return loss, grads
+
+    def loss_backward(self, cache: Any) -> np.ndarray:
+        """Return the gradient of this rank's logits."""
+        return vocabulary_cross_entropy_backward(1, cache)
 
     def cut(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this rank's pieces of whole parameters, gradients or moments."""
@@ -105,7 +99,7 @@ class TensorParallelBert(Bert):
         return gather(arrays, self.communicator)
 
     def norm(self, grads: dict[str, np.ndarray]) -> float:
-        """Return the norm of the gradients of all ranks, for ``Optimizer.norm``."""
+        """Return the norm of the gradients of all ranks together."""
         return norm_of_pieces(grads, self.communicator)
 
 
@@ -115,6 +109,11 @@ def check_model(model, communicator):
     for layer in model.encoder.layers:
         attention, feed_forward = layer.attention.branch, layer.feed_forward.branch
         check_divides("heads", attention.heads, communicator)
+        if attention.key_heads != attention.heads:
+            raise ValueError(
+                f"key_heads: expected as many as the {attention.heads} heads, "
+                f"got {attention.key_heads}"
+            )
         columns = attention.query_key_value.weight.shape[1]
         if columns != 3 * attention.edges[0]:
             raise ValueError("value_width: expected that of the keys")
@@ -128,13 +127,3 @@ def check_model(model, communicator):
             raise ValueError(
                 f"{name}: expected at least {communicator.size}, one a rank, got {width}"
             )
-
-
-def replace(layer, arrays):
-    """Put other arrays in the place of parameters, by their dotted names."""
-    for name, array in arrays.items():
-        *path, last = name.split(".")
-        owner = layer
-        for part in path:
-            owner = owner.sublayers()[part]
-        setattr(owner, last, array)

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.distributed.communicator import Communicator
 from transformer_core.distributed.tensor_parallel import Collective
 from transformer_core.foundation.checks import (
     check_floats,
@@ -13,8 +12,10 @@ from transformer_core.foundation.checks import (
     check_shape,
 )
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
+from transformer_core.layers.layer import Wrapper
 from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.linear import LinearCache
+from transformer_core.ranks.communicator import Communicator
 
 
 class VocabularyEmbeddingCache(NamedTuple):
@@ -70,7 +71,7 @@ class VocabularyEmbedding(Embedding):
         return None, {"table": embedding_backward(drows, cache.rows)}
 
 
-class ParallelReadout:
+class ParallelReadout(Wrapper):
     """A read-out behind f: the logits of the words that are this rank's (eq:column-parallel).
 
     Parameters
@@ -81,18 +82,18 @@ class ParallelReadout:
     """
 
     def __init__(self, readout: TiedReadout | OwnReadout, f: Collective):
-        self.readout, self.f = readout, f
-        self.parameters, self.sublayers = readout.parameters, readout.sublayers
+        super().__init__(readout)
+        self.f = f
 
     def forward(
         self, h: np.ndarray, table: np.ndarray
     ) -> tuple[np.ndarray, LinearCache]:
         """Map h (..., D) and this rank's rows of the table to this rank's logits."""
-        return self.readout.forward(self.f.forward(h), table)
+        return self.layer.forward(self.f.forward(h), table)
 
     def backward(self, dlogits: np.ndarray, cache: LinearCache) -> tuple:
         """Return dh, of all ranks' words, and the gradients of this rank's parameters."""
-        dh, dtable, grads = self.readout.backward(dlogits, cache)
+        dh, dtable, grads = self.layer.backward(dlogits, cache)
         return self.f.backward(dh), dtable, grads
 
 
@@ -132,12 +133,6 @@ def vocabulary_cross_entropy(
     cache : VocabularyCrossEntropyCache
         The probabilities of this rank's words, and which of them are targets.
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, an array is empty, the logits are not floating-point
-        numbers, a target is not a whole number from 0 to V - 1, or V is not a whole number.
-
     Source: Shoeybi et al. 2019.
     """
     words = communicator.bounds(vocabulary)[communicator.rank]
@@ -176,11 +171,6 @@ def vocabulary_cross_entropy_backward(
     Returns
     -------
     dlogits : ndarray (..., V_r)
-
-    Raises
-    ------
-    ValueError
-        If ``dloss`` is not one number.
 
     Source: Shoeybi et al. 2019.
     """

@@ -1,17 +1,27 @@
 """What every public function asks of its arguments, and the words it asks in."""
 
 from collections.abc import Iterable
+from decimal import Decimal
+from random import Random
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import DTypeLike
 
 LARGEST_SIZE = 2**31 - 1  # what is larger was meant for something else
 
 
 def check_array(name: str, array: np.ndarray) -> None:
-    """Raise ``ValueError`` unless ``array`` is a NumPy array with at least one element."""
-    if not isinstance(array, np.ndarray):
+    """Raise ``ValueError`` unless ``array`` is a NumPy array with at least one element.
+
+    Masked arrays and matrices are none: their means skip entries, their * multiplies matrices.
+    """
+    if type(array) is not ndarray and (
+        not isinstance(array, np.ndarray)
+        or isinstance(array, (np.ma.MaskedArray, np.matrix))
+    ):
         raise ValueError(f"{name}: expected a NumPy array, got {type(array).__name__}")
     if array.size == 0:
         raise ValueError(
@@ -31,13 +41,23 @@ def check_shape(name: str, array: np.ndarray, *shape: object) -> None:
         One entry an axis: a size, or a letter for an axis of any size. A leading ``...`` stands
         for any number of axes: ``check_shape("x", x, ..., "T", 64)``.
     """
-    check_array(name, array)
-    free = shape[:1] == (...,)
-    sizes = shape[1:] if free else shape
-    actual = array.shape[max(array.ndim - len(sizes), 0) :] if free else array.shape
-    if actual != sizes and not fits(actual, sizes):
+    if type(array) is not ndarray or not array.size:
+        check_array(name, array)
+    if not has_sizes(array.shape, shape):
         expected = ", ".join("..." if size is ... else str(size) for size in shape)
         raise ValueError(f"{name}: expected shape ({expected}), got {array.shape}")
+
+
+def has_sizes(actual, sizes):
+    """Tell whether a shape has the sizes of :func:`check_shape`, seen from its end."""
+    axis = len(actual)
+    for size in reversed(sizes):
+        if size is ...:
+            return True
+        axis -= 1
+        if axis < 0 or size != actual[axis] and not isinstance(size, str):
+            return False
+    return axis == 0
 
 
 def check_floats(name: str, array: np.ndarray, *shape: object) -> None:
@@ -45,62 +65,85 @@ def check_floats(name: str, array: np.ndarray, *shape: object) -> None:
 
     Whole numbers would wrap round or be cut off in what is computed of them. Arrays of objects
     pass if these are exact numbers, or symbols.
-
-    Parameters
-    ----------
-    name, array, *shape
-        As for :func:`check_shape`.
     """
     check_shape(name, array, *shape)
-    if array.dtype.kind not in "fcO" or not holds_numbers(array):
+    if array.dtype.kind not in "fc" and not holds_exact_numbers(array):
         raise ValueError(f"{name}: expected floating-point numbers, got {array.dtype}")
 
 
-def check_reals(name: str, array: np.ndarray, *shape: object) -> None:
-    """Raise ``ValueError`` unless ``array`` has the shape and holds real numbers of any kind.
+def check_function(name: str, array: np.ndarray, function: str) -> None:
+    """Raise ``ValueError`` if ``array`` holds exact numbers that a function cannot be taken of.
 
-    Parameters
-    ----------
-    name, array, *shape
-        As for :func:`check_shape`.
+    NumPy looks for it among the methods of an object, and a ``Fraction`` has no ``exp``.
     """
+    if array.dtype.kind == "O" and not all(hasattr(a, function) for a in array.flat):
+        raise ValueError(
+            f"{name}: expected numbers with {function}, such as floats, got {array.dtype}"
+        )
+
+
+def check_reals(name: str, array: np.ndarray, *shape: object) -> None:
+    """Raise ``ValueError`` unless ``array`` has the shape and holds real numbers of any kind."""
     check_shape(name, array, *shape)
-    if array.dtype.kind not in "biufO" or not holds_numbers(array):
+    if array.dtype.kind not in "biuf" and not holds_exact_numbers(array):
         raise ValueError(f"{name}: expected real numbers, got {array.dtype}")
 
 
 def check_booleans(name: str, array: np.ndarray, *shape: object) -> None:
-    """Raise ``ValueError`` unless ``array`` has the shape and holds booleans.
-
-    Parameters
-    ----------
-    name, array, *shape
-        As for :func:`check_shape`.
-    """
+    """Raise ``ValueError`` unless ``array`` has the shape and holds booleans."""
     check_shape(name, array, *shape)
     if array.dtype != bool:
         raise ValueError(f"{name}: expected booleans, got {array.dtype}")
 
 
-def holds_numbers(array):
-    """Tell whether the objects in an array, if it holds any, are numbers or symbols.
+def holds_exact_numbers(array):
+    """Tell whether an array holds objects, and these are exact numbers or symbols.
 
     Binary floats are not: NumPy takes no exponentials of them as objects.
     """
-    return array.dtype.kind != "O" or all(
+    return array.dtype.kind == "O" and all(
         is_number(entry) and not isinstance(entry, (float, complex))
         for entry in array.flat
     )
 
 
 def is_number(value):
-    """Tell a single number, or a symbol for one, from all else."""
-    return hasattr(value, "__truediv__") and np.ndim(value) == 0
+    """Tell a single number, or a symbol for one, from all else.
+
+    A ``Decimal`` is none here: it cannot be multiplied by a float.
+    """
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.ndim == 0 and (
+            value.dtype.kind in "biufc" or holds_exact_numbers(value)
+        )
+    symbol = hasattr(value, "__pow__") and hasattr(value, "__truediv__")
+    return symbol and np.ndim(value) == 0 and not isinstance(value, (type, Decimal))
 
 
 def is_real(value: Any) -> bool:
     """Tell a single real number, or a symbol for one, from all else."""
     return is_number(value) and np.isrealobj(value)
+
+
+def check_kind(name: str, value: Any, kind: type) -> Any:
+    """Return ``value``; raise ``ValueError`` unless it is one of a class, such as a cache."""
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"{name}: expected one of the class {kind.__name__}, got {type(value).__name__}"
+        )
+    return value
+
+
+def check_generator(name: str, rng: np.random.Generator) -> None:
+    """Raise ``ValueError`` unless ``rng`` draws as a NumPy generator does: a seed does not."""
+    if not isinstance(rng, np.random.Generator) and (
+        not hasattr(rng, "random")
+        or isinstance(rng, (np.random.RandomState, Random, ModuleType))
+    ):
+        raise ValueError(
+            f"{name}: expected a generator such as numpy.random.default_rng(0), "
+            f"got {rng!r:.60}"
+        )
 
 
 def check_dtype(name: str, dtype: DTypeLike) -> None:
@@ -129,14 +172,6 @@ def check_names(name: str, arrays: dict) -> None:
         raise ValueError(
             f"{name}: expected a dict of arrays, got {type(arrays).__name__}"
         )
-
-
-def fits(actual, sizes):
-    """Tell whether a shape has the sizes, of which letters stand for any."""
-    return len(actual) == len(sizes) and all(
-        size == got or isinstance(size, str)
-        for size, got in zip(sizes, actual, strict=True)
-    )
 
 
 def check_whole(name: str, value: int, least: int = 0) -> None:
@@ -206,8 +241,8 @@ def check_ids(name: str, ids: np.ndarray, vocabulary: int) -> None:
     check_array(name, ids)
     if not np.issubdtype(ids.dtype, np.integer):
         raise ValueError(f"{name}: expected whole numbers, got {ids.dtype}")
-    outside = ids[(ids < 0) | (ids >= vocabulary)]
-    if outside.size:
+    if ids.min() < 0 or ids.max() >= vocabulary:
+        outside = ids[(ids < 0) | (ids >= vocabulary)]
         raise ValueError(
             f"{name}: expected ids from 0 to {vocabulary - 1}, got {outside[0]}"
         )

@@ -1,9 +1,20 @@
 """What the heads of an attention layer are like."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from transformer_core.foundation.checks import check_positive_int, record
+from transformer_core.foundation.checks import (
+    check_choice,
+    check_kind,
+    check_positive_int,
+)
 from transformer_core.ops.heads import check_heads
+
+# What queries and keys may go through, head by head, before their products: rotated by their
+# positions, normalised. A new one is a new file and a line here. It is built by (K, dtype), once
+# for the queries and once for the keys; forward(x, first) maps (B, H, T, K) to (B, H, T, K), of
+# the positions from ``first`` on, and backward(dy, cache) returns dx and the gradients.
+TRANSFORMS: dict[str, Callable] = {}
 
 
 @dataclass(frozen=True)
@@ -18,31 +29,55 @@ class AttentionSpec:
         K, of queries and keys, and K_v, of values. Default: D / H, and H has to divide D.
     bias : bool
         False: none of the projections has one.
+    key_heads : int, optional
+        How many heads of keys and values there are, each shared by as many heads of queries: a
+        divisor of H, and the default is H.
+    transform : str, optional
+        Of queries and keys, by its name in ``TRANSFORMS``. Default: none.
+
+    Raises
+    ------
+    ValueError
+        If a number is not a positive whole one, or has to divide another and does not, or the
+        transform is unknown.
     """
 
     heads: int
     key_width: int | None = None
     value_width: int | None = None
     bias: bool = True
+    key_heads: int | None = None
+    transform: str | None = None
+
+    def __post_init__(self):
+        check_positive_int("heads", self.heads)
+        for name in ("key_width", "value_width", "key_heads"):
+            value = getattr(self, name)
+            if value is not None:
+                check_positive_int(name, value)
+        if self.heads % (self.key_heads or 1):
+            raise ValueError(
+                f"key_heads: expected a divisor of the {self.heads} heads, got {self.key_heads}"
+            )
+        check_kind("bias", self.bias, bool)
+        if self.transform is not None:
+            check_choice("transform", self.transform, TRANSFORMS)
 
     @classmethod
-    def of(cls, value: "AttentionSpec | int | dict") -> "AttentionSpec":
-        """Return a spec as it is, one from its settings, or that of a number of heads."""
-        if isinstance(value, AttentionSpec):
-            return value
-        return (
-            record("attention", cls, value) if isinstance(value, dict) else cls(value)
-        )
+    def of(cls, value: "AttentionSpec | int") -> "AttentionSpec":
+        """Return a spec as it is, or that of a number of heads."""
+        return value if isinstance(value, AttentionSpec) else cls(value)
 
     def head_widths(self, width: int) -> tuple[int, int]:
         """Return K and K_v in a model of a width D."""
         check_positive_int("width", width)
-        check_positive_int("heads", self.heads)
-        key_width, value_width = self.key_width, self.value_width
-        if key_width is None or value_width is None:
+        if self.key_width is None or self.value_width is None:
             check_heads(width, self.heads)
-        key_width = width // self.heads if key_width is None else key_width
-        value_width = width // self.heads if value_width is None else value_width
-        check_positive_int("key_width", key_width)
-        check_positive_int("value_width", value_width)
-        return key_width, value_width
+        own = width // self.heads
+        return self.key_width or own, self.value_width or own
+
+    def projected_widths(self, width: int) -> tuple[int, int, int]:
+        """Return how wide all queries are together, all keys, and all values."""
+        key, value = self.head_widths(width)
+        key_heads = self.key_heads or self.heads
+        return self.heads * key, key_heads * key, key_heads * value

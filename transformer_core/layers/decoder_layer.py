@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_kind
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.multi_head_attention import (
@@ -19,6 +20,15 @@ class DecoderLayerCache(NamedTuple):
     self_attention: ResidualCache
     cross_attention: ResidualCache
     feed_forward: ResidualCache
+
+
+class DecoderLayerState(NamedTuple):
+    past: KeyValue  # of the target so far
+    source: KeyValue
+
+    def select(self, rows: np.ndarray) -> "DecoderLayerState":
+        """Return the state of some sequences, in another order, some of them several times."""
+        return DecoderLayerState(self.past.select(rows), self.source.select(rows))
 
 
 class DecoderLayer(Layer):
@@ -52,10 +62,8 @@ class DecoderLayer(Layer):
         ``keep`` broadcasts to (B, H, T, T), ``source_keep`` to (B, H, T, S). ``rng`` draws what
         is dropped in training; None: evaluation.
         """
-        x, self_cache = self.self_attention.forward(x, keep, rng, rng=rng)
-        x, cross_cache = self.cross_attention.forward(
-            x, source, source_keep, rng, rng=rng
-        )
+        x, self_cache = self.self_attention.forward(x, keep, rng=rng)
+        x, cross_cache = self.cross_attention.forward(x, source, source_keep, rng=rng)
         y, feed_forward_cache = self.feed_forward.forward(x, rng=rng)
         return y, DecoderLayerCache(self_cache, cross_cache, feed_forward_cache)
 
@@ -73,29 +81,23 @@ class DecoderLayer(Layer):
         }
         return dx, dsource, join(grads)
 
+    def begin(self, source: np.ndarray) -> DecoderLayerState:
+        """Return the state before the first position, of a source (B, S, D) that is read here."""
+        read = self.cross_attention.branch.read(source)
+        return DecoderLayerState(self.self_attention.branch.begin(len(source)), read)
+
     def step(
         self,
         x: np.ndarray,
-        past: KeyValue,
-        source: KeyValue,
+        state: DecoderLayerState,
         source_keep: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, KeyValue]:
-        """Map one new position x (B, 1, D) to y, in evaluation.
+    ) -> tuple[np.ndarray, DecoderLayerState]:
+        """Map one new position x (B, 1, D) to y, in evaluation (eq:cached-attention).
 
-        Parameters
-        ----------
-        x : ndarray (B, 1, D)
-        past, source : KeyValue
-            Of the positions before it, and of the source.
-        source_keep : ndarray of bool, broadcastable to (B, H, 1, S), optional
-
-        Returns
-        -------
-        y : ndarray (B, 1, D)
-        past : KeyValue
-            With the new position's.
+        ``source_keep`` broadcasts to (B, H, 1, S). The state is returned with the new position.
         """
-        x, past = self.self_attention.step(x, past)
-        x, _ = self.cross_attention.step(x, source, source_keep)
+        check_kind("state", state, DecoderLayerState)
+        x, past = self.self_attention.step(x, state.past)
+        x, _ = self.cross_attention.step(x, state.source, source_keep)
         y, _ = self.feed_forward.forward(x)
-        return y, past
+        return y, state._replace(past=past)

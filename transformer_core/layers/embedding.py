@@ -5,6 +5,7 @@ from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import (
     check_dtype,
+    check_generator,
     check_not_negative,
     check_positive_int,
 )
@@ -45,6 +46,7 @@ class Embedding(Layer):
         check_positive_int("width", width)
         check_not_negative("std", std)
         check_dtype("dtype", dtype)
+        check_generator("rng", rng)
         self.table = rng.normal(0, std, (vocabulary, width)).astype(dtype)
 
     def forward(self, ids: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:

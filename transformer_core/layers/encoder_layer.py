@@ -6,7 +6,10 @@ import numpy as np
 
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
-from transformer_core.layers.multi_head_attention import MultiHeadSelfAttention
+from transformer_core.layers.multi_head_attention import (
+    KeyValue,
+    MultiHeadSelfAttention,
+)
 from transformer_core.layers.residual import ResidualCache
 from transformer_core.layers.spec import LayerSpec
 
@@ -42,7 +45,7 @@ class EncoderLayer(Layer):
 
         ``rng`` draws what is dropped in training; None: evaluation.
         """
-        attended, attention_cache = self.attention.forward(x, keep, rng, rng=rng)
+        attended, attention_cache = self.attention.forward(x, keep, rng=rng)
         y, feed_forward_cache = self.feed_forward.forward(attended, rng=rng)
         return y, EncoderLayerCache(attention_cache, feed_forward_cache)
 
@@ -53,3 +56,18 @@ class EncoderLayer(Layer):
         dattended, dfeed_forward = self.feed_forward.backward(dy, cache.feed_forward)
         dx, dattention = self.attention.backward(dattended, cache.attention)
         return dx, join({"attention": dattention, "feed_forward": dfeed_forward})
+
+    def begin(self, batch: int) -> KeyValue:
+        """Return the state before the first position of ``batch`` sequences."""
+        return self.attention.branch.begin(batch)
+
+    def step(
+        self, x: np.ndarray, past: KeyValue, keep: np.ndarray | None = None
+    ) -> tuple[np.ndarray, KeyValue]:
+        """Map one new position x (B, 1, D) to y, in evaluation (eq:cached-attention).
+
+        ``keep`` broadcasts to (B, H, 1, T + 1). The past is returned with the new position.
+        """
+        x, past = self.attention.step(x, past, keep)
+        y, _ = self.feed_forward.forward(x)
+        return y, past

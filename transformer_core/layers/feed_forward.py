@@ -10,12 +10,7 @@ from transformer_core.foundation.checks import check_choice
 from transformer_core.foundation.names import join
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
-from transformer_core.ops.gelu import (
-    gelu,
-    gelu_backward,
-    gelu_tanh,
-    gelu_tanh_backward,
-)
+from transformer_core.ops.gelu import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.relu import relu, relu_backward
 
@@ -58,8 +53,10 @@ class FeedForward(Layer):
         self.hidden = Linear(width, hidden_width, rng, dtype)
         self.output = Linear(hidden_width, width, rng, dtype)
 
-    def forward(self, x: np.ndarray) -> tuple[np.ndarray, FeedForwardCache]:
-        """Map x (..., D) to y (..., D)."""
+    def forward(
+        self, x: np.ndarray, rng: np.random.Generator | None = None
+    ) -> tuple[np.ndarray, FeedForwardCache]:
+        """Map x (..., D) to y (..., D); nothing is dropped here."""
         hidden, hidden_cache = self.hidden.forward(x)
         active, activation_cache = self.activate(hidden)
         y, output_cache = self.output.forward(active)

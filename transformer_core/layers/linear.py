@@ -3,7 +3,11 @@
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_dtype, check_positive_int
+from transformer_core.foundation.checks import (
+    check_dtype,
+    check_generator,
+    check_positive_int,
+)
 from transformer_core.layers.layer import Layer
 from transformer_core.ops.linear import LinearCache, linear, linear_backward
 
@@ -35,13 +39,16 @@ class Linear(Layer):
         check_positive_int("width_in", width_in)
         check_positive_int("width_out", width_out)
         check_dtype("dtype", dtype)
+        check_generator("rng", rng)
         bound = width_in**-0.5
         weight = rng.uniform(-bound, bound, (width_in, width_out))
         self.weight = weight.astype(dtype)
         self.bias = np.zeros(width_out, dtype) if bias else None
 
-    def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
-        """Map x (..., D_in) to y (..., D_out)."""
+    def forward(
+        self, x: np.ndarray, rng: np.random.Generator | None = None
+    ) -> tuple[np.ndarray, LinearCache]:
+        """Map x (..., D_in) to y (..., D_out); nothing is dropped here."""
         return linear(x, self.weight, self.bias)
 
     def backward(self, dy: np.ndarray, cache: LinearCache) -> tuple[np.ndarray, dict]:

@@ -1,13 +1,20 @@
 """Multi-head attention with its parameters."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from transformer_core.foundation.checks import check_rate, check_shape
+from transformer_core.foundation.checks import (
+    check_kind,
+    check_positive_int,
+    check_rate,
+    check_shape,
+)
 from transformer_core.foundation.names import join
-from transformer_core.layers.attention_spec import AttentionSpec
+from transformer_core.layers.attention_spec import TRANSFORMS, AttentionSpec
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
 from transformer_core.ops.attention import AttentionCache, attention, attention_backward
@@ -15,15 +22,77 @@ from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
 
 
-class KeyValue(NamedTuple):
-    key: np.ndarray  # (B, H, S, K)
-    value: np.ndarray  # (B, H, S, K_v)
+class KeyValue:
+    """Keys (B, G, S, K) and values (B, G, S, K_v) that later positions attend to.
+
+    They are the front of arrays that have room for as many again: what S steps copy grows with S
+    and not with its square. Extending leaves what was there before as it was, for whoever has it.
+
+    Parameters
+    ----------
+    key : ndarray (B, G, S, K)
+    value : ndarray (B, G, S, K_v)
+    """
+
+    def __init__(self, key: np.ndarray, value: np.ndarray):
+        if np.shape(key)[:3] != np.shape(value)[:3]:
+            raise ValueError(
+                f"value: expected shape {np.shape(key)[:3]} and K_v, got {np.shape(value)}"
+            )
+        for name, array in (("key", key), ("value", value)):
+            numbers = isinstance(array, np.ndarray) and array.dtype.kind in "fcO"
+            if not numbers or array.ndim != 4:
+                raise ValueError(
+                    f"{name}: expected floating-point numbers of shape (B, G, S, K), got "
+                    f"{np.asarray(array).dtype} of {np.shape(array)}"
+                )
+        self.arrays = key, value
+        self.length = key.shape[2]
+        self.filled = [self.length]  # of the arrays, which several may share
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return iter((self.key, self.value))
+
+    @property
+    def key(self) -> np.ndarray:
+        return self.arrays[0][:, :, : self.length]
+
+    @property
+    def value(self) -> np.ndarray:
+        return self.arrays[1][:, :, : self.length]
+
+    def extend(self, key: np.ndarray, value: np.ndarray) -> "KeyValue":
+        """Return these keys and values with new ones behind them."""
+        for name, array, new in zip(
+            ("key", "value"), self.arrays, (key, value), strict=True
+        ):
+            check_past(f"past {name}", array, new)
+        longer, end = copy(self), self.length + key.shape[2]
+        dtype = np.result_type(*self.arrays, key, value)
+        room = min(array.shape[2] for array in self.arrays)
+        if self.filled[0] > self.length or room < end or dtype != self.arrays[0].dtype:
+            longer.arrays = (
+                larger(self.key, 2 * end, dtype),
+                larger(self.value, 2 * end, dtype),
+            )
+            longer.filled = [end]
+        for array, new in zip(longer.arrays, (key, value), strict=True):
+            array[:, :, self.length : end] = new
+        longer.filled[0] = longer.length = end
+        return longer
+
+    def select(self, rows: np.ndarray) -> "KeyValue":
+        """Return those of some sequences, in another order, some of them several times."""
+        selected = KeyValue(*(array[rows] for array in self.arrays))
+        selected.length, selected.filled = self.length, [self.length]
+        return selected
 
 
 class SelfAttentionCache(NamedTuple):
     query_key_value: LinearCache
     attention: AttentionCache
     output: LinearCache
+    transforms: tuple = (None, None)
 
 
 class CrossAttentionCache(NamedTuple):
@@ -31,10 +100,14 @@ class CrossAttentionCache(NamedTuple):
     key_value: LinearCache
     attention: AttentionCache
     output: LinearCache
+    transforms: tuple = (None, None)
 
 
 class MultiHeadAttention(Layer):
     """What self-attention and cross-attention share: H heads (eq:multi-head).
+
+    Heads of queries may share heads of keys and values, of which there are G; queries and keys
+    may go through a transform, such as a rotation by their positions.
 
     Parameters
     ----------
@@ -48,6 +121,9 @@ class MultiHeadAttention(Layer):
         Rate at which attention weights are dropped in training.
     """
 
+    # The linear layers before the heads, by name, and what each of them makes.
+    projections: dict[str, tuple[str, ...]]
+
     def __init__(
         self,
         width: int,
@@ -56,34 +132,57 @@ class MultiHeadAttention(Layer):
         dtype: DTypeLike = np.float32,
         dropout: float = 0.0,
     ):
-        spec = AttentionSpec.of(attention)
         check_rate("dropout", dropout)
-        self.heads = spec.heads
+        self.spec = spec = AttentionSpec.of(attention)
+        self.heads, self.key_heads = spec.heads, spec.key_heads or spec.heads
         self.dropout = dropout
-        key, value = (spec.heads * w for w in spec.head_widths(width))
-        self.add_projections(width, key, value, rng, dtype, spec.bias)
-        self.output = Linear(value, width, rng, dtype, spec.bias)
+        key_width, value_width = spec.head_widths(width)
+        names = "query", "key", "value"
+        widths = dict(zip(names, spec.projected_widths(width), strict=True))
+        for name, parts in self.projections.items():
+            wide = [widths[part] for part in parts]
+            self.edges = [int(edge) for edge in np.cumsum(wide[:-1])]
+            layer = Linear(width, sum(wide), rng, dtype, spec.bias)
+            setattr(self, name, layer)
+        self.output = Linear(spec.heads * value_width, width, rng, dtype, spec.bias)
+        make = TRANSFORMS[spec.transform] if spec.transform else lambda *_: None
+        self.query_transform = make(key_width, dtype)
+        self.key_transform = make(key_width, dtype)
 
-    def add_projections(self, width, key, value, rng, dtype, bias):
-        """Add the layers that make queries and keys (H*K wide) and values (H*K_v wide)."""
-        raise TypeError("expected self-attention or cross-attention")
+    def split(
+        self, x: np.ndarray, heads: int, transform: Any, first: int = 0
+    ) -> tuple[np.ndarray, Any]:
+        """Cut queries or keys, from position ``first`` on, into heads, and transform them."""
+        x = split_heads(x, heads)
+        return transform.forward(x, first) if transform else (x, None)
 
     def attend(self, query, key, value, keep, rng):
-        """Attend in every head by itself: (B, T, H*K), (B, S, H*K), (B, S, H*K_v) to (B, T, D)."""
-        parts = (split_heads(part, self.heads) for part in (query, key, value))
-        context, attention_cache = attention(*parts, keep, self.dropout, rng)
+        """Attend in every head by itself: (B, T, H*K), (B, S, G*K), (B, S, G*K_v) to (B, T, D)."""
+        query, query_cache = self.split(query, self.heads, self.query_transform)
+        key, key_cache = self.split(key, self.key_heads, self.key_transform)
+        value = split_heads(value, self.key_heads)
+        context, attention_cache = attention(query, key, value, keep, self.dropout, rng)
         y, output_cache = self.output.forward(merge_heads(context))
-        return y, attention_cache, output_cache
+        return y, attention_cache, output_cache, (query_cache, key_cache)
 
     def attend_backward(self, dy, cache):
-        """Return the gradients of query, key and value, and those of the output's parameters."""
+        """Return the gradients of query, key and value, and those of the parameters behind them."""
         dcontext, doutput = self.output.backward(dy, cache.output)
-        dparts = attention_backward(split_heads(dcontext, self.heads), cache.attention)
-        return [merge_heads(dpart) for dpart in dparts], doutput
+        dcontext = split_heads(dcontext, self.heads)
+        dquery, dkey, dvalue = attention_backward(dcontext, cache.attention)
+        grads = {"output": doutput}
+        if self.query_transform:
+            of_query, of_key = cache.transforms
+            dquery, grads["query_transform"] = self.query_transform.backward(
+                dquery, of_query
+            )
+            dkey, grads["key_transform"] = self.key_transform.backward(dkey, of_key)
+        return [merge_heads(dpart) for dpart in (dquery, dkey, dvalue)], grads
 
-    def attend_step(self, query, past, keep=None):
-        """Attend from one position (B, 1, H*K) to keys and values that are there."""
-        context, _ = attention(split_heads(query, self.heads), *past, keep)
+    def attend_step(self, query, past, keep=None, first=0):
+        """Attend from position ``first`` (B, 1, H*K) to keys and values that are there."""
+        query, _ = self.split(query, self.heads, self.query_transform, first)
+        context, _ = attention(query, *past, keep)
         y, _ = self.output.forward(merge_heads(context))
         return y
 
@@ -100,10 +199,8 @@ class MultiHeadSelfAttention(MultiHeadAttention):
         As for ``MultiHeadAttention``.
     """
 
-    def add_projections(self, width, key, value, rng, dtype, bias):
-        """Add the layer that makes queries and keys (H*K wide) and values (H*K_v wide)."""
-        self.edges = [key, 2 * key]
-        self.query_key_value = Linear(width, 2 * key + value, rng, dtype, bias)
+    projections = {"query_key_value": ("query", "key", "value")}
+    query_key_value: Linear
 
     def forward(
         self,
@@ -127,25 +224,39 @@ class MultiHeadSelfAttention(MultiHeadAttention):
 
         The last step is eq:attention-backward-input and eq:attention-backward-projections.
         """
-        dparts, doutput = self.attend_backward(dy, cache)
+        dparts, grads = self.attend_backward(dy, cache)
         dx, dprojection = self.query_key_value.backward(
             np.concatenate(dparts, axis=-1), cache.query_key_value
         )
-        return dx, join({"query_key_value": dprojection, "output": doutput})
+        return dx, join({"query_key_value": dprojection} | grads)
 
-    def step(self, x: np.ndarray, past: KeyValue) -> tuple[np.ndarray, KeyValue]:
+    def begin(self, batch: int) -> KeyValue:
+        """Return what ``batch`` sequences attend to before their first position: nothing."""
+        check_positive_int("batch", batch)
+        dtype, widths = (
+            self.output.weight.dtype,
+            self.spec.head_widths(len(self.output.weight.T)),
+        )
+        shape = batch, self.key_heads, 0
+        return KeyValue(*(np.zeros((*shape, width), dtype) for width in widths))
+
+    def step(
+        self, x: np.ndarray, past: KeyValue, keep: np.ndarray | None = None
+    ) -> tuple[np.ndarray, KeyValue]:
         """Attend from one new position to those before it and to itself (eq:cached-attention).
 
         Parameters
         ----------
         x : ndarray (B, 1, D)
-        past : KeyValue (B, H, T, K)
+            Position T, counted from 0.
+        past : KeyValue (B, G, T, K)
             Of the T positions before it.
+        keep : ndarray of bool, broadcastable to (B, H, 1, T + 1), optional
 
         Returns
         -------
         y : ndarray (B, 1, D)
-        past : KeyValue (B, H, T + 1, K)
+        past : KeyValue (B, G, T + 1, K)
 
         Raises
         ------
@@ -154,17 +265,12 @@ class MultiHeadSelfAttention(MultiHeadAttention):
             is of other heads.
         """
         check_shape("x", x, "B", 1, "D")
+        check_kind("past", past, KeyValue)
         projected, _ = self.query_key_value.forward(x)
-        query, *new = np.split(projected, self.edges, axis=-1)
-        for name, old, part in zip(past._fields, past, new, strict=True):
-            check_past(f"past {name}", old, split_heads(part, self.heads))
-        past = KeyValue(
-            *(
-                np.concatenate([old, split_heads(part, self.heads)], axis=2)
-                for old, part in zip(past, new, strict=True)
-            )
-        )
-        return self.attend_step(query, past), past
+        query, key, value = np.split(projected, self.edges, axis=-1)
+        key, _ = self.split(key, self.key_heads, self.key_transform, past.length)
+        extended = past.extend(key, split_heads(value, self.key_heads))
+        return self.attend_step(query, extended, keep, past.length), extended
 
 
 class MultiHeadCrossAttention(MultiHeadAttention):
@@ -179,11 +285,9 @@ class MultiHeadCrossAttention(MultiHeadAttention):
         As for ``MultiHeadAttention``; D is the width of both sequences.
     """
 
-    def add_projections(self, width, key, value, rng, dtype, bias):
-        """Add the layers that make queries (H*K wide), and keys and values (H*K_v wide)."""
-        self.edges = [key]
-        self.query = Linear(width, key, rng, dtype, bias)
-        self.key_value = Linear(width, key + value, rng, dtype, bias)
+    projections = {"query": ("query",), "key_value": ("key", "value")}
+    query: Linear
+    key_value: Linear
 
     def forward(
         self,
@@ -209,23 +313,21 @@ class MultiHeadCrossAttention(MultiHeadAttention):
         self, dy: np.ndarray, cache: CrossAttentionCache
     ) -> tuple[np.ndarray, np.ndarray, dict]:
         """Return dx, dsource and the gradients (eq:cross-attention-backward)."""
-        (dquery, *dkey_value), doutput = self.attend_backward(dy, cache)
+        (dquery, *dkey_value), grads = self.attend_backward(dy, cache)
         dx, dquery_parameters = self.query.backward(dquery, cache.query)
         dsource, dkey_value_parameters = self.key_value.backward(
             np.concatenate(dkey_value, axis=-1), cache.key_value
         )
-        grads = {
-            "query": dquery_parameters,
-            "key_value": dkey_value_parameters,
-            "output": doutput,
-        }
-        return dx, dsource, join(grads)
+        projections = {"query": dquery_parameters, "key_value": dkey_value_parameters}
+        return dx, dsource, join(projections | grads)
 
     def read(self, source: np.ndarray) -> KeyValue:
         """Return the keys and values of a source (B, S, D), for every ``step``."""
+        check_shape("source", source, "B", "S", len(self.key_value.weight))
         key_value, _ = self.key_value.forward(source)
-        parts = np.split(key_value, self.edges, axis=-1)
-        return KeyValue(*(split_heads(part, self.heads) for part in parts))
+        key, value = np.split(key_value, self.edges, axis=-1)
+        key, _ = self.split(key, self.key_heads, self.key_transform)
+        return KeyValue(key, split_heads(value, self.key_heads))
 
     def step(
         self, x: np.ndarray, source: KeyValue, keep: np.ndarray | None = None
@@ -244,6 +346,7 @@ class MultiHeadCrossAttention(MultiHeadAttention):
         source : KeyValue
             As it was given.
         """
+        check_kind("source", source, KeyValue)
         query, _ = self.query.forward(x)
         return self.attend_step(query, source, keep), source
 
@@ -261,3 +364,11 @@ def check_past(name, old, new):
             f"{name}: expected floating-point numbers of shape ({batch}, {heads}, T, "
             f"{width}), got {np.asarray(old).dtype} of {np.shape(old)}"
         )
+
+
+def larger(array, room, dtype):
+    """Return a copy of keys or values with room for so many positions."""
+    batch, heads, length, width = array.shape
+    copied = np.empty((batch, heads, room, width), dtype)
+    copied[:, :, :length] = array
+    return copied

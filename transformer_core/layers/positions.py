@@ -6,16 +6,13 @@ from numpy.typing import DTypeLike
 from transformer_core.foundation.checks import (
     check_dtype,
     check_floats,
+    check_generator,
     check_not_negative,
     check_positive_int,
     check_whole,
 )
 from transformer_core.layers.layer import Layer
-from transformer_core.ops.embedding import (
-    EmbeddingCache,
-    embedding,
-    embedding_backward,
-)
+from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.positions import sinusoidal_positions
 
 
@@ -46,17 +43,14 @@ class LearnedPositions(Layer):
         check_positive_int("width", width)
         check_not_negative("std", std)
         check_dtype("dtype", dtype)
+        check_generator("rng", rng)
         self.table = rng.normal(0, std, (length, width)).astype(dtype)
 
-    def forward(self, x: np.ndarray) -> tuple[np.ndarray, EmbeddingCache]:
-        """Map x (B, T, D) to y (B, T, D); T must not exceed the table's length."""
-        length, width = self.table.shape
-        check_floats("x", x, "B", "T", width)
-        if x.shape[1] > length:
-            raise ValueError(
-                f"x: expected at most {length} positions, got {x.shape[1]}"
-            )
-        rows, cache = embedding(np.arange(x.shape[1]), self.table)
+    def forward(
+        self, x: np.ndarray, first: int = 0
+    ) -> tuple[np.ndarray, EmbeddingCache]:
+        """Map x (B, T, D), whose first position has the number ``first``, to y (B, T, D)."""
+        rows, cache = embedding(numbers(x, first, self.table), self.table)
         return x + rows, cache
 
     def backward(
@@ -77,25 +71,27 @@ class SinusoidalPositions(Layer):
     dtype : NumPy dtype
     """
 
+    buffers = ("table",)
+
     def __init__(self, length: int, width: int, dtype: DTypeLike = np.float32):
         self.table = sinusoidal_positions(length, width, dtype)
 
-    def parameters(self) -> dict:
-        """Return none: the table is fixed."""
-        return {}
-
     def forward(self, x: np.ndarray, first: int = 0) -> tuple[np.ndarray, None]:
         """Map x (B, T, D), whose first position has the number ``first``, to y (B, T, D)."""
-        length, width = self.table.shape
-        check_floats("x", x, "B", "T", width)
-        check_whole("first", first)
-        if first + x.shape[1] > length:
-            raise ValueError(
-                f"x: expected at most {length} positions, got {first + x.shape[1]}"
-            )
-        return x + self.table[first : first + x.shape[1]], None
+        return x + self.table[numbers(x, first, self.table)], None
 
     def backward(self, dy: np.ndarray, cache: None) -> tuple[np.ndarray, dict]:
         """Pass dy on."""
         check_floats("dy", dy, "B", "T", self.table.shape[1])
         return dy, {}
+
+
+def numbers(x, first, table):
+    """Return the numbers of the positions of x (B, T, D); check that the table has them."""
+    length, width = table.shape
+    check_floats("x", x, "B", "T", width)
+    check_whole("first", first)
+    end = first + x.shape[1]
+    if end > length:
+        raise ValueError(f"x: expected at most {length} positions, got {end}")
+    return np.arange(first, end)

@@ -22,7 +22,7 @@ class Residual(Layer):
     Parameters
     ----------
     branch : layer
-        Maps (..., D) to (..., D).
+        Maps (..., D) to (..., D); its ``forward`` takes the keyword ``rng``.
     norm : layer
         Maps (..., D) to (..., D), such as ``LayerNorm``.
     placement : {"post", "pre"}
@@ -31,8 +31,7 @@ class Residual(Layer):
     """
 
     def __init__(self, branch: Any, norm: Layer, placement: str, dropout: float = 0.0):
-        if placement not in ("post", "pre"):
-            raise ValueError(f"placement: expected 'post' or 'pre', got {placement!r}")
+        check_placement(placement)
         check_rate("dropout", dropout)
         self.branch, self.norm = branch, norm
         self.pre = placement == "pre"
@@ -41,18 +40,16 @@ class Residual(Layer):
     def forward(
         self, x: np.ndarray, *context: object, rng: np.random.Generator | None = None
     ) -> tuple[np.ndarray, ResidualCache]:
-        """Map x (..., D) to y (..., D); ``context`` goes to the branch as it is.
+        """Map x (..., D) to y (..., D); ``context`` and ``rng`` go to the branch, too.
 
         ``rng`` draws what is dropped in training; None: evaluation.
         """
-        if self.pre:
-            normalised, norm_cache = self.norm.forward(x)
-            out, branch_cache = self.branch.forward(normalised, *context)
-            dropped, dropout_cache = dropout(out, self.dropout, rng)
-            return x + dropped, ResidualCache(branch_cache, norm_cache, dropout_cache)
-        out, branch_cache = self.branch.forward(x, *context)
+        inner, norm_cache = self.norm.forward(x) if self.pre else (x, None)
+        out, branch_cache = self.branch.forward(inner, *context, rng=rng)
         dropped, dropout_cache = dropout(out, self.dropout, rng)
-        y, norm_cache = self.norm.forward(x + dropped)
+        y = x + dropped
+        if not self.pre:
+            y, norm_cache = self.norm.forward(y)
         return y, ResidualCache(branch_cache, norm_cache, dropout_cache)
 
     def step(self, x: np.ndarray, *context: object) -> tuple:
@@ -60,13 +57,10 @@ class Residual(Layer):
 
         Return y and the state that the branch returns.
         """
-        if self.pre:
-            normalised, _ = self.norm.forward(x)
-            out, state = self.branch.step(normalised, *context)
-            return x + out, state
-        out, state = self.branch.step(x, *context)
-        y, _ = self.norm.forward(x + out)
-        return y, state
+        inner = self.norm.forward(x)[0] if self.pre else x
+        out, state = self.branch.step(inner, *context)
+        y = x + out
+        return (y if self.pre else self.norm.forward(y)[0]), state
 
     def backward(self, dy: np.ndarray, cache: ResidualCache) -> tuple:
         """Add the gradients of the two ways that x goes, skip and branch.
@@ -89,13 +83,17 @@ class Residual(Layer):
         Source: text 001 and text 002 (Post-LN), with both ways added; text 003, equations 5 to 9
         (Pre-LN).
         """
-        if self.pre:
-            dout = dropout_backward(dy, cache.dropout)
-            dnormalised, *dcontext, dbranch = self.branch.backward(dout, cache.branch)
-            dthrough, dnorm = self.norm.backward(dnormalised, cache.norm)
-            dskip = dy
-        else:
+        dskip = dy
+        if not self.pre:
             dskip, dnorm = self.norm.backward(dy, cache.norm)
-            dout = dropout_backward(dskip, cache.dropout)
-            dthrough, *dcontext, dbranch = self.branch.backward(dout, cache.branch)
+        dout = dropout_backward(dskip, cache.dropout)
+        dthrough, *dcontext, dbranch = self.branch.backward(dout, cache.branch)
+        if self.pre:
+            dthrough, dnorm = self.norm.backward(dthrough, cache.norm)
         return dskip + dthrough, *dcontext, join({"branch": dbranch, "norm": dnorm})
+
+
+def check_placement(placement):
+    """Raise ``ValueError`` unless norms have one of the two places."""
+    if placement not in ("post", "pre"):
+        raise ValueError(f"placement: expected 'post' or 'pre', got {placement!r}")

@@ -5,12 +5,21 @@ from functools import partial
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_choice, check_dtype, record
+from transformer_core.foundation.checks import (
+    check_choice,
+    check_dtype,
+    check_kind,
+    check_names,
+    check_positive,
+    check_positive_int,
+    check_rate,
+    record,
+)
 from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS, FeedForward
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
-from transformer_core.layers.residual import Residual
+from transformer_core.layers.residual import Residual, check_placement
 
 # A new part is a new file and a line here. A norm is built by (width, dtype, eps), a feed-forward
 # layer by (width, hidden_width, rng, dtype).
@@ -25,12 +34,16 @@ class NormSpec:
     kind: str = "layer_norm"
     eps: float = 1e-5
 
+    def __post_init__(self):
+        check_choice("norm", self.kind, NORMS)
+        check_positive("eps", self.eps)
+
 
 @dataclass(frozen=True)
 class LayerSpec:
     """What the layers of an encoder or a decoder are made of.
 
-    ``dataclasses.asdict(spec)`` can be written as JSON, and ``LayerSpec(**settings)`` reads it.
+    ``dataclasses.asdict(spec)`` can be written as JSON, and ``from_settings`` reads it.
 
     Parameters
     ----------
@@ -50,6 +63,11 @@ class LayerSpec:
         Rate, on the attention weights and on the output of every branch.
     dtype : str or NumPy dtype
         Of the parameters; kept as its name.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not what it is said to be here, or the heads do not divide D.
     """
 
     width: int
@@ -62,15 +80,30 @@ class LayerSpec:
     dtype: str = "float32"
 
     def __post_init__(self):
+        check_positive_int("hidden_width", self.hidden_width)
+        check_placement(self.placement)
+        check_kind("norm", self.norm, NormSpec)
+        check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
+        check_rate("dropout", self.dropout)
         check_dtype("dtype", self.dtype)
-        given = isinstance(self.norm, NormSpec)
-        norm = self.norm if given else record("norm", NormSpec, self.norm)
-        for name, value in (
-            ("attention", AttentionSpec.of(self.attention)),
-            ("norm", norm),
-            ("dtype", np.dtype(self.dtype).name),
-        ):
-            object.__setattr__(self, name, value)
+        attention = AttentionSpec.of(self.attention)
+        attention.head_widths(self.width)
+        object.__setattr__(self, "attention", attention)
+        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+
+    @classmethod
+    def from_settings(cls, settings: dict) -> "LayerSpec":
+        """Return the spec that ``asdict`` has made these settings of, perhaps in JSON.
+
+        Fields that have a default may be missing: a spec of an older version has fewer.
+        """
+        check_names("spec", settings)
+        inner = {
+            name: record(name, kind, settings[name])
+            for name, kind in (("attention", AttentionSpec), ("norm", NormSpec))
+            if isinstance(settings.get(name), dict)
+        }
+        return record("spec", cls, settings | inner)
 
     def make_residual(self, branch: Layer) -> Residual:
         """Build the residual connection around a branch, with its normalisation."""
@@ -78,12 +111,9 @@ class LayerSpec:
 
     def make_norm(self) -> Layer:
         """Build a normalisation of the width D."""
-        check_choice("norm", self.norm.kind, NORMS)
-        make = NORMS[self.norm.kind]
-        return make(self.width, self.dtype, self.norm.eps)
+        return NORMS[self.norm.kind](self.width, self.dtype, self.norm.eps)
 
     def make_feed_forward(self, rng: np.random.Generator) -> Layer:
         """Build a feed-forward layer."""
-        check_choice("feed_forward", self.feed_forward, FEED_FORWARDS)
         make = FEED_FORWARDS[self.feed_forward]
         return make(self.width, self.hidden_width, rng, self.dtype)

@@ -1,18 +1,9 @@
 """Layers composed to models."""
 
 from transformer_core.models.bert import Bert
-from transformer_core.models.decoder import Decoder
 from transformer_core.models.decoding import beam_search, greedy_search
-from transformer_core.models.encoder import Encoder
 from transformer_core.models.encoder_decoder import EncoderDecoder
+from transformer_core.models.stack import Decoder, Encoder
 from transformer_core.models.stack_spec import StackSpec
 
-__all__ = [
-    "Bert",
-    "Decoder",
-    "Encoder",
-    "EncoderDecoder",
-    "StackSpec",
-    "beam_search",
-    "greedy_search",
-]
+__all__ = sorted(name for name, value in globals().items() if callable(value))

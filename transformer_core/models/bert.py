@@ -1,6 +1,6 @@
 """BERT, trained to restore masked tokens."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,15 +10,11 @@ from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.positions import LearnedPositions
 from transformer_core.layers.spec import LayerSpec
-from transformer_core.models.encoder import Encoder, EncoderCache
+from transformer_core.models.stack import Encoder, StackCache
 from transformer_core.models.stack_spec import StackSpec
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
 from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
-from transformer_core.ops.embedding import (
-    EmbeddingCache,
-    embedding,
-    embedding_backward,
-)
+from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.linear import LinearCache
 
 
@@ -33,7 +29,7 @@ class BertInputCache(NamedTuple):
 class BertCache(NamedTuple):
     shape: tuple[int, ...]  # of the ids, (B, T)
     input: BertInputCache
-    encoder: EncoderCache
+    encoder: StackCache
     masked: EmbeddingCache | None  # None: every position was read out
     readout: LinearCache
 
@@ -187,6 +183,14 @@ class Bert(Layer):
         _, grads["tokens"] = self.tokens.backward(dx, cache.tokens)
         return grads
 
+    def loss(self, logits: np.ndarray, targets: np.ndarray) -> tuple[float, tuple]:
+        """Return the mean cross-entropy of logits (M, V), and its cache."""
+        return cross_entropy(logits, targets)
+
+    def loss_backward(self, cache: Any) -> np.ndarray:
+        """Return the gradient of the logits."""
+        return cross_entropy_backward(1, cache)
+
     def loss_and_gradients(
         self,
         ids: np.ndarray,
@@ -213,9 +217,9 @@ class Bert(Layer):
         """
         logits, cache = self.forward(ids, masked, keep, segment_ids, rng)
         check_shape("targets", targets, *ids.shape)
-        loss, loss_cache = cross_entropy(logits, targets[masked])
+        loss, loss_cache = self.loss(logits, targets[masked])
         del logits  # they, the probabilities and the gradient are the largest arrays
-        dlogits = [cross_entropy_backward(1, loss_cache)]
+        dlogits = [self.loss_backward(loss_cache)]
         del loss_cache
         _, grads = self.backward(hand_over(dlogits), cache)
         return loss, grads

@@ -7,17 +7,17 @@ import numpy as np
 
 from transformer_core.foundation.checks import (
     check_floats,
+    check_kind,
     check_positive_int,
     check_shape,
 )
 from transformer_core.foundation.names import join
+from transformer_core.layers.decoder_layer import DecoderLayerState
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer
-from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.layers.positions import SinusoidalPositions
 from transformer_core.layers.spec import LayerSpec
-from transformer_core.models.decoder import Decoder, DecoderCache
-from transformer_core.models.encoder import Encoder, EncoderCache
+from transformer_core.models.stack import Decoder, Encoder, StackCache
 from transformer_core.models.stack_spec import StackSpec
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
 from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
@@ -33,12 +33,12 @@ class EmbeddedCache(NamedTuple):
 
 class EncodedCache(NamedTuple):
     embedded: EmbeddedCache
-    encoder: EncoderCache
+    encoder: StackCache
 
 
 class DecodedCache(NamedTuple):
     embedded: EmbeddedCache
-    decoder: DecoderCache
+    decoder: StackCache
     readout: LinearCache
 
 
@@ -48,17 +48,13 @@ class EncoderDecoderCache(NamedTuple):
 
 
 class DecodingState(NamedTuple):
-    past: tuple[KeyValue, ...]  # of the target so far, one for each layer
-    source: tuple[KeyValue, ...]  # one for each layer
+    layers: tuple[DecoderLayerState, ...]
     source_keep: np.ndarray
 
     def select(self, rows: np.ndarray) -> "DecodingState":
         """Return the state of some sequences, in another order, some of them several times."""
-        past, source = (
-            tuple(KeyValue(key[rows], value[rows]) for key, value in pairs)
-            for pairs in (self.past, self.source)
-        )
-        return DecodingState(past, source, self.source_keep[rows])
+        layers = tuple(layer.select(rows) for layer in self.layers)
+        return DecodingState(layers, self.source_keep[rows])
 
 
 class EncoderDecoder(Layer):
@@ -196,9 +192,7 @@ class EncoderDecoder(Layer):
         if source_lengths.min() < 1:
             raise ValueError("source_lengths: expected at least 1 token in each, got 0")
         encoded, _ = self.encode(source, keep)
-        read = self.decoder.read(encoded)
-        past = tuple(KeyValue(key[:, :, :0], value[:, :, :0]) for key, value in read)
-        return DecodingState(past, read, keep)
+        return DecodingState(self.decoder.begin(encoded), keep)
 
     def step(
         self, tokens: np.ndarray, state: DecodingState
@@ -217,16 +211,17 @@ class EncoderDecoder(Layer):
         logits : ndarray (B, V)
         state : DecodingState
         """
-        batch, _, position, _ = state.past[0].key.shape
-        check_shape("tokens", tokens, batch)
+        check_kind("state", state, DecodingState)
+        position = state.layers[0].past.length
+        check_shape("tokens", tokens, len(state.source_keep))
         if position == self.longest:
             raise ValueError(
                 f"tokens: expected at most {position} positions, got {position + 1}"
             )
         z, _ = self.embed(tokens[:, np.newaxis], self.target_embedding, first=position)
-        z, past = self.decoder.step(z, *state)
+        z, layers = self.decoder.step(z, state.layers, state.source_keep)
         logits, _ = self.readout.forward(z, self.target_embedding.table)
-        return logits[:, 0], state._replace(past=past)
+        return logits[:, 0], state._replace(layers=layers)
 
     def embed(
         self,

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from transformer_core.foundation.checks import check_positive_int
+
 
 @dataclass(frozen=True)
 class StackSpec:
@@ -15,8 +17,17 @@ class StackSpec:
         Of the longest sequence.
     layers : int
         L.
+
+    Raises
+    ------
+    ValueError
+        If one of them is not a positive whole number.
     """
 
     vocabulary: int
     length: int
     layers: int
+
+    def __post_init__(self):
+        for name in ("vocabulary", "length", "layers"):
+            check_positive_int(name, getattr(self, name))

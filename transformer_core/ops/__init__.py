@@ -1,6 +1,19 @@
 """One derivation a file: forward and backward side by side, no state.
 
-``y, cache = op(x, ...)`` and ``dx, ... = op_backward(dy, cache)``.
+``y, cache = op(x, ...)`` and ``dx, ... = op_backward(dy, cache)``. What holds for every operation
+is said here, and in its own docstring only what is special:
+
+- An array holds floating-point numbers, and at least one. What is computed has its dtype: float64
+  to prove, float32 to train, complex for the complex step. An array of objects holds exact
+  numbers, such as fractions.
+- A backward pass takes the cotangent of the output, which has the shape of the output, and the
+  cache. It returns the gradients of the arrays of the forward pass, each in the shape of its
+  array, in the order of the arguments. Ids and masks have none.
+- No argument is modified, and no cache by the backward pass.
+- A mask, ``keep``, is boolean and True where something takes part.
+- Finite numbers give finite numbers, unless the result itself is out of the range of the dtype.
+- Whatever does not fit, be it a shape, a dtype or a setting out of its range, raises a
+  ``ValueError`` that names the argument, what was expected and what came.
 """
 
 from transformer_core.ops.attention import attention, attention_backward
@@ -12,12 +25,8 @@ from transformer_core.ops.embedding import (
     tied_readout,
     tied_readout_backward,
 )
-from transformer_core.ops.gelu import (
-    gelu,
-    gelu_backward,
-    gelu_tanh,
-    gelu_tanh_backward,
-)
+from transformer_core.ops.gated_product import gated_product, gated_product_backward
+from transformer_core.ops.gelu import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward
 from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.layer_norm import layer_norm, layer_norm_backward
 from transformer_core.ops.linear import linear, linear_backward
@@ -28,37 +37,8 @@ from transformer_core.ops.mean_squared_error import (
 )
 from transformer_core.ops.positions import sinusoidal_positions
 from transformer_core.ops.relu import relu, relu_backward
+from transformer_core.ops.rms_norm import rms_norm, rms_norm_backward
+from transformer_core.ops.silu import silu, silu_backward
 from transformer_core.ops.softmax import log_softmax, softmax, softmax_backward
 
-__all__ = [
-    "attention",
-    "attention_backward",
-    "causal_keep",
-    "cross_entropy",
-    "cross_entropy_backward",
-    "dropout",
-    "dropout_backward",
-    "embedding",
-    "embedding_backward",
-    "gelu",
-    "gelu_backward",
-    "gelu_tanh",
-    "gelu_tanh_backward",
-    "layer_norm",
-    "layer_norm_backward",
-    "linear",
-    "linear_backward",
-    "log_softmax",
-    "mean_squared_error",
-    "mean_squared_error_backward",
-    "merge_heads",
-    "padding_keep",
-    "relu",
-    "relu_backward",
-    "sinusoidal_positions",
-    "softmax",
-    "softmax_backward",
-    "split_heads",
-    "tied_readout",
-    "tied_readout_backward",
-]
+__all__ = sorted(name for name, value in globals().items() if callable(value))

@@ -5,9 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats
+from transformer_core.foundation.checks import check_floats, check_kind
 from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
-from transformer_core.ops.softmax import SoftmaxCache, softmax, softmax_backward
+from transformer_core.ops.softmax import (
+    SoftmaxCache,
+    check_keep,
+    softmax,
+    softmax_backward,
+)
 
 
 class AttentionCache(NamedTuple):
@@ -42,6 +47,8 @@ def attention(
     query : ndarray (..., T, K)
     key : ndarray (..., S, K)
     value : ndarray (..., S, K_v)
+        Of (B, H, T, K) queries, the keys and the values may have fewer heads, G, a divisor of H:
+        each is shared by H / G neighbouring heads of queries, and not copied.
     keep : ndarray of bool, broadcastable to (..., T, S), optional
         True where a query may attend to a key. Default: everywhere.
     rate : float
@@ -54,15 +61,11 @@ def attention(
     output : ndarray (..., T, K_v)
     cache : AttentionCache
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, an array is empty or not of floating-point numbers,
-        ``keep`` is not a boolean mask, or ``rate`` is not in [0, 1).
-
     Source: Vaswani et al. 2017; text 003, equations 1 to 3.
     """
     check_floats("query", query, ..., "T", "K")
+    if shared(query, key):
+        return shared_attention(query, key, value, keep, rate, rng)
     check_floats("key", key, *query.shape[:-2], "S", query.shape[-1])
     check_floats("value", value, *key.shape[:-1], "K_v")
     scores = query @ key.swapaxes(-1, -2)
@@ -93,25 +96,11 @@ def attention_backward(
     If weights were dropped, the dropped ones make :math:`\bar{\mathbf{V}}`, and
     :math:`\bar{\mathbf{A}}` passes through the same mask (eq:attention-backward-dropout).
 
-    Parameters
-    ----------
-    doutput : ndarray (..., T, K_v)
-        Cotangent of ``output``.
-    cache : AttentionCache
-
-    Returns
-    -------
-    dquery : ndarray (..., T, K)
-    dkey : ndarray (..., S, K)
-    dvalue : ndarray (..., S, K_v)
-
-    Raises
-    ------
-    ValueError
-        If ``doutput`` has not the shape of ``output``.
-
     Source: text 003, section 1.6, steps 1 to 3, with equations 10 and 11.
     """
+    check_kind("cache", cache, AttentionCache)
+    if shared(cache.query, cache.key):
+        return shared_attention_backward(doutput, cache)
     query, key, value, weights, softmax_cache, dropout_cache = cache
     check_floats("doutput", doutput, *query.shape[:-1], value.shape[-1])
     dropped = dropout_backward(weights, dropout_cache)  # forward again: the same map
@@ -121,3 +110,51 @@ def attention_backward(
     dscores = softmax_backward(dweights, softmax_cache)
     dscores *= 1 / sqrt(query.shape[-1])
     return dscores @ key, dscores.swapaxes(-1, -2) @ query, dvalue
+
+
+def shared(query, key):
+    """Tell whether several heads of queries share the heads of keys that are there."""
+    return (
+        query.ndim >= 4
+        and isinstance(key, np.ndarray)
+        and key.ndim == query.ndim
+        and 0 < key.shape[-3] < query.shape[-3]
+        and query.shape[-3] % key.shape[-3] == 0
+    )
+
+
+def shared_attention(query, key, value, keep, rate, rng):
+    """Attend with the queries of the heads that share keys one under the other."""
+    over = query.shape[:-1]
+    if keep is not None:
+        check_keep(keep, (*over, key.shape[-2]))
+        keep = under(np.broadcast_to(keep, (*over, key.shape[-2])), key)
+    output, cache = attention(under(query, key), key, value, keep, rate, rng)
+    weights = cache.weights.reshape(*over, -1)
+    mask = cache.dropout.mask
+    return output.reshape(*over, -1), AttentionCache(
+        query,
+        key,
+        value,
+        weights,
+        SoftmaxCache(weights),
+        DropoutCache(mask if mask is None else mask.reshape(weights.shape), rate),
+    )
+
+
+def shared_attention_backward(doutput, cache):
+    """Do the same to the cotangents: what a key gets is the sum over its heads of queries."""
+    query, key, value, weights, _, (mask, rate) = cache
+    check_floats("doutput", doutput, *query.shape[:-1], value.shape[-1])
+    weights = under(weights, key)
+    dropped = DropoutCache(mask if mask is None else under(mask, key), rate)
+    stacked = (under(query, key), key, value, weights, SoftmaxCache(weights), dropped)
+    dquery, dkey, dvalue = attention_backward(
+        under(doutput, key), AttentionCache(*stacked)
+    )
+    return dquery.reshape(query.shape), dkey, dvalue
+
+
+def under(x, key):
+    """Put the rows of heads that share a key one under the other: (B, G, H / G * T, ...)."""
+    return x.reshape(*key.shape[:-2], -1, x.shape[-1])

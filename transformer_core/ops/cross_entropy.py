@@ -6,7 +6,9 @@ import numpy as np
 
 from transformer_core.foundation.checks import (
     check_floats,
+    check_function,
     check_ids,
+    check_kind,
     check_rate,
     check_reals,
     check_scalar,
@@ -46,7 +48,7 @@ def cross_entropy(
         The right token t of each position, 0 to V - 1; also where the weight is 0.
     weights : ndarray (...), optional
         How much each position counts, 0 = not at all: the mask of masked language modelling, or
-        ``class_weights[targets]``. Default: 1 everywhere.
+        ``class_weights[targets]``. Finite, at least 0, and one positive. Default: 1 everywhere.
     smoothing : float
         :math:`\epsilon`, in [0, 1).
 
@@ -58,16 +60,10 @@ def cross_entropy(
         The probabilities p = softmax(z), the targets, the share w / sum(w) of each position, and
         the smoothing.
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, an array is empty, the logits are not floating-point
-        numbers, a target is not a whole number from 0 to V - 1, a weight is negative or not
-        finite, no weight is positive, or ``smoothing`` is not in [0, 1).
-
     Source: text 003, section 1.4; text 004, section 4; Szegedy et al. 2016 (label smoothing).
     """
     check_floats("logits", logits, ..., "V")
+    check_function("logits", logits, "exp")
     check_ids("targets", targets, logits.shape[-1])
     check_shape("targets", targets, *logits.shape[:-1])
     weights = np.ones(targets.shape) if weights is None else weights
@@ -97,27 +93,12 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> np.ndarray
     With label smoothing, :math:`(1 - \epsilon) [v = t_n] + \epsilon / V` takes the place of the
     bracket (eq:label-smoothing-backward).
 
-    Positions that do not count get the gradient 0.
-
-    Parameters
-    ----------
-    dloss : scalar
-        Cotangent of ``loss``; 1 at the end of a model.
-    cache : CrossEntropyCache
-
-    Returns
-    -------
-    dlogits : ndarray (..., V)
-
-    Raises
-    ------
-    ValueError
-        If ``dloss`` is not one number.
+    Positions that do not count get the gradient 0. At the end of a model the cotangent is 1.
 
     Source: text 004, section 4.2.
     """
     check_scalar("dloss", dloss)
-    p, targets, share, smoothing = cache
+    p, targets, share, smoothing = check_kind("cache", cache, CrossEntropyCache)
     scale = dloss * share
     dlogits = p * scale[..., np.newaxis]
     if smoothing:

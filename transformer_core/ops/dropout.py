@@ -4,7 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats, check_rate
+from transformer_core.foundation.checks import (
+    check_floats,
+    check_generator,
+    check_kind,
+    check_rate,
+)
 
 
 class DropoutCache(NamedTuple):
@@ -36,17 +41,13 @@ def dropout(
         ``x`` itself, not a copy, if ``rng`` is None or ``rate`` is 0.
     cache : DropoutCache
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is empty or not of floating-point numbers, or ``rate`` is not in [0, 1).
-
     Source: Srivastava et al. 2014, with the scale moved from evaluation to training.
     """
     check_floats("x", x, ...)
     check_rate("rate", rate)
     if rng is None or rate == 0:
         return x, DropoutCache(None, rate)
+    check_generator("rng", rng)
     mask = rng.random(x.shape, np.float32) >= rate
     y = x * mask
     y /= 1 - rate
@@ -58,27 +59,12 @@ def dropout_backward(dy: np.ndarray, cache: DropoutCache) -> np.ndarray:
 
     .. math:: \bar{x} = \frac{m \odot \bar{y}}{1 - p}
 
-    with the mask m of the forward pass.
-
-    Parameters
-    ----------
-    dy : ndarray (...)
-        Cotangent of ``y``.
-    cache : DropoutCache
-
-    Returns
-    -------
-    dx : ndarray (...)
-        ``dy`` itself, not a copy, if nothing was dropped.
-
-    Raises
-    ------
-    ValueError
-        If ``dy`` has not the shape of ``y``; not checked if nothing was dropped.
+    with the mask m of the forward pass. If nothing was dropped, it returns ``dy`` itself, not a
+    copy, whatever its shape.
 
     Source: derived in the book.
     """
-    mask, rate = cache
+    mask, rate = check_kind("cache", cache, DropoutCache)
     if mask is None:
         return dy
     check_floats("dy", dy, *mask.shape)

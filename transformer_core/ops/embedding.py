@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats, check_ids
+from transformer_core.foundation.checks import check_floats, check_ids, check_kind
 from transformer_core.ops.linear import LinearCache, linear, linear_backward
 
 
@@ -21,19 +21,13 @@ def embedding(ids: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, Embedding
     Parameters
     ----------
     ids : ndarray of int (...)
-        From 0 to V - 1.
+        From 0 to V - 1. NumPy would read -1 as the last row; here it is an error.
     table : ndarray (V, D)
 
     Returns
     -------
     rows : ndarray (..., D)
     cache : EmbeddingCache
-
-    Raises
-    ------
-    ValueError
-        If an array is empty, ``table`` has not two axes of floating-point numbers, or ``ids`` are
-        not whole numbers from 0 to V - 1. NumPy would read the id -1 as the last row.
 
     Source: text 003, section 1.2; text 004, section 2.1.
     """
@@ -48,23 +42,8 @@ def embedding_backward(drows: np.ndarray, cache: EmbeddingCache) -> np.ndarray:
     .. math:: \bar{\mathbf{E}}_v = \sum_{n : v_n = v} \bar{x}_n
 
     A row that was not looked up gets 0. The ids have no gradient.
-
-    Parameters
-    ----------
-    drows : ndarray (..., D)
-        Cotangent of ``rows``.
-    cache : EmbeddingCache
-
-    Returns
-    -------
-    dtable : ndarray (V, D)
-
-    Raises
-    ------
-    ValueError
-        If ``drows`` has not the shape of ``rows``.
     """
-    ids, table = cache
+    ids, table = check_kind("cache", cache, EmbeddingCache)
     check_floats("drows", drows, *ids.shape, table.shape[1])
     dtable = np.zeros(table.shape, drows.dtype)
     add_rows(dtable, ids, drows)  # dtable[ids] += drows would drop repeated ids
@@ -90,11 +69,6 @@ def tied_readout(
     logits : ndarray (..., V)
     cache : LinearCache
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, or an array is empty or not of floating-point numbers.
-
     Source: text 003, section 1.3 (readout); Press & Wolf 2017.
     """
     check_floats("table", table, "V", "D")
@@ -115,23 +89,6 @@ def tied_readout_backward(
 
     The table is looked up as well: add ``dtable`` to the one of :func:`embedding_backward`
     (eq:tied-embedding-backward).
-
-    Parameters
-    ----------
-    dlogits : ndarray (..., V)
-        Cotangent of ``logits``.
-    cache : LinearCache
-
-    Returns
-    -------
-    dh : ndarray (..., D)
-    dtable : ndarray (V, D)
-    dbias : ndarray (V,)
-
-    Raises
-    ------
-    ValueError
-        If ``dlogits`` has not the shape of ``logits``.
     """
     dh, dweight, dbias = linear_backward(dlogits, cache)
     return dh, dweight.T, dbias

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats
+from transformer_core.foundation.checks import check_floats, check_function, check_kind
 
 SLOPE = sqrt(2 / pi)
 CUBIC = 0.044715
@@ -27,7 +27,7 @@ def gelu(x: np.ndarray) -> tuple[np.ndarray, GeluCache]:
     .. math:: y = x \, \Phi(x), \qquad
               \Phi(x) = \tfrac{1}{2} \bigl(1 + \operatorname{erf}(x / \sqrt{2})\bigr)
 
-    Needs SciPy.
+    Needs SciPy, whose error function takes no long doubles.
 
     Parameters
     ----------
@@ -38,17 +38,13 @@ def gelu(x: np.ndarray) -> tuple[np.ndarray, GeluCache]:
     y : ndarray (...)
     cache : GeluCache
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is empty or not of floating-point numbers, or of long doubles.
-
     Source: Hendrycks & Gimpel 2016.
     """
     from scipy.special import erf
 
     check_floats("x", x, ...)
-    if x.dtype.char in "gG":  # long doubles, which SciPy's erf does not take
+    check_function("x", x, "erf")
+    if x.dtype.char in "gG":
         raise ValueError(f"x: expected at most 64 bits a number, got {x.dtype}")
     probability = (1 + erf(x / sqrt(2))) / 2
     return x * probability, GeluCache(x, probability)
@@ -60,24 +56,9 @@ def gelu_backward(dy: np.ndarray, cache: GeluCache) -> np.ndarray:
     .. math:: \bar{x} = \bar{y} \odot \bigl(\Phi(x) + x \, \varphi(x)\bigr), \qquad
               \varphi(x) = \frac{e^{-x^2 / 2}}{\sqrt{2 \pi}}
 
-    Parameters
-    ----------
-    dy : ndarray (...)
-        Cotangent of ``y``.
-    cache : GeluCache
-
-    Returns
-    -------
-    dx : ndarray (...)
-
-    Raises
-    ------
-    ValueError
-        If ``dy`` has not the shape of ``y``.
-
     Source: derived in the book.
     """
-    x, probability = cache
+    x, probability = check_kind("cache", cache, GeluCache)
     check_floats("dy", dy, *x.shape)
     density = np.exp(-x * x / 2) / sqrt(2 * pi)
     return dy * (probability + x * density)
@@ -100,14 +81,10 @@ def gelu_tanh(x: np.ndarray) -> tuple[np.ndarray, GeluTanhCache]:
     y : ndarray (...)
     cache : GeluTanhCache
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is empty or not of floating-point numbers.
-
     Source: Hendrycks & Gimpel 2016.
     """
     check_floats("x", x, ...)
+    check_function("x", x, "tanh")
     tanh = np.tanh(SLOPE * (x + CUBIC * x * x * x))
     return x * (1 + tanh) / 2, GeluTanhCache(x, tanh)
 
@@ -119,26 +96,9 @@ def gelu_tanh_backward(dy: np.ndarray, cache: GeluTanhCache) -> np.ndarray:
               + x \, (1 - \tanh^2 u) \, u'\bigr), \qquad
               u' = \sqrt{2 / \pi} \, \bigl(1 + 3 \cdot 0.044715 \, x^2\bigr)
 
-    Parameters
-    ----------
-    dy : ndarray (...)
-        Cotangent of ``y``.
-    cache : GeluTanhCache
-
-    Returns
-    -------
-    dx : ndarray (...)
-
-    Raises
-    ------
-    ValueError
-        If ``dy`` has not the shape of ``y``.
-
     Source: derived in the book.
     """
-    x, tanh = cache
+    x, tanh = check_kind("cache", cache, GeluTanhCache)
     check_floats("dy", dy, *x.shape)
-    bend = x * (
-        1 - tanh * tanh
-    )  # times u' in two parts: it is 0 before x * x overflows
+    bend = x * (1 - tanh * tanh)  # 0 before x * x overflows, so u' comes in two parts
     return dy * (1 + tanh + SLOPE * (bend + 3 * CUBIC * bend * x * x)) / 2

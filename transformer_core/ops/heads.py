@@ -15,17 +15,12 @@ def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
     ----------
     x : ndarray (B, T, H*K)
     heads : int
-        H.
+        H, a divisor of the width.
 
     Returns
     -------
     ndarray (B, H, T, K)
         A view of ``x``.
-
-    Raises
-    ------
-    ValueError
-        If the heads do not divide the width.
 
     Source: text 004, section 2.2.
     """
@@ -44,11 +39,6 @@ def merge_heads(x: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray (B, T, H*K)
-
-    Raises
-    ------
-    ValueError
-        If ``x`` has not four axes.
 
     Source: text 004, section 2.2.
     """

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats
+from transformer_core.foundation.checks import check_floats, check_kind
 
 
 class LinearCache(NamedTuple):
@@ -32,11 +32,6 @@ def linear(
     y : ndarray (..., D_out)
     cache : LinearCache
 
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, or an array is empty or not of floating-point numbers.
-
     Source: text 004, section 3.1.
     """
     check_floats("weight", weight, "D_in", "D_out")
@@ -59,29 +54,11 @@ def linear_backward(
         \bar{\mathbf{W}} = \sum_n x_n^\top \bar{y}_n, \qquad
         \bar{b} = \sum_n \bar{y}_n
 
-    The sums run over every position n of every leading axis.
-
-    Parameters
-    ----------
-    dy : ndarray (..., D_out)
-        Cotangent of ``y``.
-    cache : LinearCache
-
-    Returns
-    -------
-    dx : ndarray (..., D_in)
-    dweight : ndarray (D_in, D_out)
-    dbias : ndarray (D_out,) or None
-        None if there was no bias.
-
-    Raises
-    ------
-    ValueError
-        If ``dy`` has not the shape of ``y``.
+    The sums run over every position n of every leading axis. Without a bias, its gradient is None.
 
     Source: text 004, section 3.1.
     """
-    x, weight, biased = cache
+    x, weight, biased = check_kind("cache", cache, LinearCache)
     check_floats("dy", dy, *x.shape[:-1], weight.shape[1])
     dy_rows = dy.reshape(-1, dy.shape[-1])
     dx = dy_rows @ weight.T

@@ -21,11 +21,6 @@ def causal_keep(length: int) -> np.ndarray:
     -------
     ndarray of bool (T, T)
 
-    Raises
-    ------
-    ValueError
-        If ``length`` is not a positive whole number.
-
     Source: text 003, section 1.3 (decoder stack) and P1.
     """
     check_positive_int("length", length)
@@ -40,7 +35,7 @@ def padding_keep(lengths: np.ndarray, length: int) -> np.ndarray:
     Parameters
     ----------
     lengths : ndarray of int (B,)
-        n, how many tokens each sequence has; the padding follows them.
+        n, how many tokens each sequence has, 0 to S; the padding follows them.
     length : int
         S, of the padded sequences.
 
@@ -48,11 +43,6 @@ def padding_keep(lengths: np.ndarray, length: int) -> np.ndarray:
     -------
     ndarray of bool (B, 1, 1, S)
         The same for every head and every query.
-
-    Raises
-    ------
-    ValueError
-        If ``lengths`` are not whole numbers from 0 to S, or ``length`` is not a positive one.
     """
     check_positive_int("length", length)
     check_shape("lengths", lengths, "B")

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats, check_scalar
+from transformer_core.foundation.checks import check_floats, check_kind, check_scalar
 
 
 class MeanSquaredErrorCache(NamedTuple):
@@ -29,11 +29,6 @@ def mean_squared_error(
         In the units of the target squared.
     cache : MeanSquaredErrorCache
 
-    Raises
-    ------
-    ValueError
-        If the shapes differ, or the arrays are empty or not of floating-point numbers.
-
     Source: text 000, section Loss.
     """
     check_floats("prediction", prediction, ...)
@@ -49,23 +44,11 @@ def mean_squared_error_backward(
 
     .. math:: \bar{y} = \frac{2}{N} (y - t) \, \bar{\mathcal{L}}
 
-    Parameters
-    ----------
-    dloss : scalar
-        Cotangent of ``loss``; 1 at the end of a model.
-    cache : MeanSquaredErrorCache
-
-    Returns
-    -------
-    dprediction : ndarray (...)
-
-    Raises
-    ------
-    ValueError
-        If ``dloss`` is not one number.
+    At the end of a model the cotangent is 1. The gradient of the target is the negative of this
+    one, and is not returned.
 
     Source: text 000, section Loss.
     """
     check_scalar("dloss", dloss)
-    (error,) = cache
+    (error,) = check_kind("cache", cache, MeanSquaredErrorCache)
     return error * (2 * dloss / error.size)

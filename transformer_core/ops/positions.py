@@ -29,12 +29,6 @@ def sinusoidal_positions(
     -------
     ndarray (T, D)
 
-    Raises
-    ------
-    ValueError
-        If ``length`` or ``width`` is not a positive whole number, ``width`` is odd, or ``dtype``
-        is not one of floating-point numbers.
-
     Source: Vaswani et al. 2017; text 000, section 2; text 003, section 1.7.
     """
     check_positive_int("length", length)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_floats
+from transformer_core.foundation.checks import check_floats, check_kind
 
 
 class ReluCache(NamedTuple):
@@ -27,19 +27,11 @@ def relu(x: np.ndarray) -> tuple[np.ndarray, ReluCache]:
     y : ndarray (...)
     cache : ReluCache
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is empty or not of floating-point numbers.
-
     Source: text 004, section 3.5.
     """
     check_floats("x", x, ...)
     positive = x.real > 0
-    zeros = np.zeros(
-        x.shape[-1:], x.dtype
-    )  # NumPy is faster with a row than with a number
-    y = x * positive if np.iscomplexobj(x) else np.maximum(x, zeros)
+    y = x * positive if np.iscomplexobj(x) else np.maximum(x, 0)
     return y, ReluCache(positive)
 
 
@@ -51,23 +43,8 @@ def relu_backward(dy: np.ndarray, cache: ReluCache) -> np.ndarray:
     At x = 0, where there is no derivative, the gradient is 0. An infinite cotangent is multiplied
     by 0 like any other and gives NaN, with NumPy's warning.
 
-    Parameters
-    ----------
-    dy : ndarray (...)
-        Cotangent of ``y``.
-    cache : ReluCache
-
-    Returns
-    -------
-    dx : ndarray (...)
-
-    Raises
-    ------
-    ValueError
-        If ``dy`` has not the shape of ``y``.
-
     Source: text 004, section 3.5.
     """
-    (positive,) = cache
+    (positive,) = check_kind("cache", cache, ReluCache)
     check_floats("dy", dy, *positive.shape)
     return dy * positive

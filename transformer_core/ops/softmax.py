@@ -4,7 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_array, check_floats
+from transformer_core.foundation.checks import (
+    check_array,
+    check_floats,
+    check_function,
+    check_kind,
+)
 
 
 class SoftmaxCache(NamedTuple):
@@ -34,15 +39,10 @@ def softmax(
     weights : ndarray (..., S)
     cache : SoftmaxCache
 
-    Raises
-    ------
-    ValueError
-        If ``x`` is empty or not of floating-point numbers, or ``keep`` is not boolean or does not
-        broadcast to the shape of ``x``.
-
     Source: text 003, equation 2; text 004, section 7.1.
     """
     check_floats("x", x, ..., "S")
+    check_function("x", x, "exp")
     if keep is None:
         weights = shift(x)
     else:
@@ -61,24 +61,9 @@ def softmax_backward(dweights: np.ndarray, cache: SoftmaxCache) -> np.ndarray:
 
     Masked entries have weight 0 and so get the gradient 0.
 
-    Parameters
-    ----------
-    dweights : ndarray (..., S)
-        Cotangent of ``weights``.
-    cache : SoftmaxCache
-
-    Returns
-    -------
-    dx : ndarray (..., S)
-
-    Raises
-    ------
-    ValueError
-        If ``dweights`` has not the shape of ``weights``.
-
     Source: text 003, section 1.6, step 2; text 004, section 3.2.
     """
-    (weights,) = cache
+    (weights,) = check_kind("cache", cache, SoftmaxCache)
     check_floats("dweights", dweights, *weights.shape)
     coupling = np.einsum("...j,...j->...", dweights, weights)[..., np.newaxis]
     dx = dweights - coupling
@@ -103,13 +88,9 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     -------
     ndarray (..., S)
         A row of scores that are all -inf gives -inf.
-
-    Raises
-    ------
-    ValueError
-        If ``x`` is empty or not of floating-point numbers.
     """
     check_floats("x", x, ..., "S")
+    check_function("x", x, "exp")
     z = shift(x)
     z -= np.log(total_of(np.exp(z)))
     return z

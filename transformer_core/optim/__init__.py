@@ -7,12 +7,4 @@ from transformer_core.optim.muon import Muon, orthogonalize
 from transformer_core.optim.schedules import warmup_stable_decay
 from transformer_core.optim.sgd import SGD
 
-__all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Muon",
-    "clip_by_global_norm",
-    "orthogonalize",
-    "warmup_stable_decay",
-]
+__all__ = sorted(name for name, value in globals().items() if callable(value))

@@ -1,5 +1,7 @@
 """Adam."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from transformer_core.foundation.checks import check_positive, check_rate
@@ -25,6 +27,8 @@ class Adam(Optimizer):
         Decay of the two moving averages, in [0, 1).
     eps : float
         In the units of the gradient.
+    norm, map : callable, optional
+        As for ``Optimizer``.
 
     Raises
     ------
@@ -41,8 +45,10 @@ class Adam(Optimizer):
         beta1: float = 0.9,
         beta2: float = 0.999,
         eps: float = 1e-8,
+        **seams: Callable,
     ):
-        super().__init__(parameters, learning_rate, "first_moment", "second_moment")
+        averages = "first_moment", "second_moment"
+        super().__init__(parameters, learning_rate, *averages, **seams)
         for name, beta in (("beta1", beta1), ("beta2", beta2)):
             check_rate(name, beta)
         check_positive("eps", eps)

@@ -1,5 +1,7 @@
 """AdamW: Adam with weight decay beside the gradient."""
 
+from collections.abc import Callable
+
 from transformer_core.foundation.checks import check_not_negative
 from transformer_core.optim.adam import Adam
 from transformer_core.optim.optimizer import Parameters
@@ -14,7 +16,7 @@ class AdamW(Adam):
 
     Parameters
     ----------
-    parameters, learning_rate, beta1, beta2, eps
+    parameters, learning_rate, beta1, beta2, eps, norm, map
         As for :class:`Adam`.
     weight_decay : float
         lambda, at least 0.
@@ -38,9 +40,12 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 0.01,
         undecayed: tuple[str, ...] = ("bias", "gamma", "beta"),
+        **seams: Callable,
     ):
-        super().__init__(parameters, learning_rate, beta1, beta2, eps)
+        super().__init__(parameters, learning_rate, beta1, beta2, eps, **seams)
         check_not_negative("weight_decay", weight_decay)
+        if isinstance(undecayed, str):
+            raise ValueError(f"undecayed: expected a tuple of names, got {undecayed!r}")
         self.weight_decay, self.undecayed = weight_decay, undecayed
 
     def update(self, name, parameter, grad, m, v):

@@ -66,14 +66,24 @@ def global_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
         If a gradient is not of real numbers, or the norm is not finite, naming the gradients
         that are not; all, if only their squares overflow.
     """
+    return checked_norm(own_norm(grads, map), grads, summary(grads))
+
+
+def own_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
+    """Return the norm of what this rank has of the gradients, finite or not."""
     check_gradients(grads)
     _, parts = chunks(grads)
-    norm = math.sqrt(sum(map(sum_of_squares, parts)))
+    return math.sqrt(sum(map(sum_of_squares, parts)))
+
+
+def checked_norm(
+    norm: float, grads: dict[str, np.ndarray], otherwise: str = "other ranks"
+) -> float:
+    """Return a norm; raise ``ValueError`` if it is not finite, naming the gradients at fault."""
     if not math.isfinite(norm):
         wrong = [n for n, grad in grads.items() if not np.isfinite(grad).all()]
-        raise ValueError(
-            f"grads: expected a finite norm, got {norm} from {summary(wrong or grads)}"
-        )
+        source = summary(wrong) if wrong else otherwise
+        raise ValueError(f"grads: expected a finite norm, got {norm} from {source}")
     return norm
 
 

@@ -1,5 +1,7 @@
 """Muon: momentum whose matrices are made orthogonal before the step."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from transformer_core.foundation.checks import (
@@ -8,7 +10,6 @@ from transformer_core.foundation.checks import (
     check_positive_int,
     check_rate,
 )
-from transformer_core.optim.clipping import clipping_factor
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
 CUBIC = (1.5, -0.5, 0.0)  # converges to 1
@@ -67,6 +68,12 @@ def orthogonalize(
     return x.T if tall else x
 
 
+def whole(*groups):
+    """Return the names and the arrays of groups, as ``chunks`` does, but in one piece each."""
+    names = list(groups[0])
+    return names, *([group[name] for name in names] for group in groups)
+
+
 class Muon(Optimizer):
     r"""Step by the momentum with all its singular values near 1 (eq:muon).
 
@@ -94,6 +101,8 @@ class Muon(Optimizer):
         Of :func:`orthogonalize`.
     weight_decay : float
         lambda, at least 0.
+    norm, map : callable, optional
+        As for ``Optimizer``.
 
     Raises
     ------
@@ -103,6 +112,8 @@ class Muon(Optimizer):
     Source: Jordan et al. 2024, and the scale of their code.
     """
 
+    blocks = staticmethod(whole)
+
     def __init__(
         self,
         parameters: Parameters,
@@ -111,8 +122,9 @@ class Muon(Optimizer):
         nesterov: bool = True,
         iterations: int = 5,
         weight_decay: float = 0.0,
+        **seams: Callable,
     ):
-        super().__init__(parameters, learning_rate, "momentum")
+        super().__init__(parameters, learning_rate, "momentum", **seams)
         for name, array in self.parameters.items():
             check_floats(name, array, "D_in", "D_out")
         check_rate("momentum", momentum)
@@ -121,20 +133,10 @@ class Muon(Optimizer):
         self.momentum, self.nesterov = momentum, nesterov
         self.iterations, self.weight_decay = iterations, weight_decay
 
-    def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
-        """Take one step, as ``Optimizer.step`` does: its momentum in chunks, its matrices whole."""
-        if max_norm is not None:
-            factor = clipping_factor(self.norm(grads), max_norm)
-            grads = {name: factor * grad for name, grad in grads.items()}
-        super().step(grads)
-        names = list(self.parameters)
-        groups = self.parameters, grads, self.averages["momentum"]
-        whole = ([group[name] for name in names] for group in groups)
-        list(self.map(self.turn, *whole))
-
     def update(self, name, parameter, grad, b):
         b *= self.momentum
         b += grad
+        self.turn(parameter, grad, b)
 
     def turn(self, parameter, grad, b):
         ahead = grad + self.momentum * b if self.nesterov else b

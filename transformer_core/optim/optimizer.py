@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
+from numbers import Real
 
 import numpy as np
 
@@ -13,11 +15,28 @@ from transformer_core.optim.clipping import clipping_factor, global_norm
 Parameters = dict[str, np.ndarray] | Callable[[], dict[str, np.ndarray]]
 
 
+class Pieces(dict):
+    """Parameters of a scheme over ranks: what this rank updates, while others update the rest.
+
+    An optimiser that is built from them measures gradients by ``norm``, over all ranks, and
+    calls ``publish`` after each step, so that the other ranks get what has changed.
+    """
+
+    def __init__(
+        self,
+        arrays: dict[str, np.ndarray],
+        norm: Callable[[dict], float],
+        publish: Callable[[], None] = lambda: None,
+    ):
+        super().__init__(arrays)
+        self.norm, self.publish = norm, publish
+
+
 class Optimizer:
     """Updates parameters in place from their gradients.
 
-    A subclass says how in ``update(name, parameter, grad, *averages)``, which gets a block of
-    rows at a time.
+    A subclass says how in ``update(name, parameter, grad, *averages)``, which gets one of the
+    ``blocks`` at a time: some rows of an array, unless the subclass needs it whole.
 
     Parameters
     ----------
@@ -28,6 +47,11 @@ class Optimizer:
         May be changed between steps.
     *averages : str
         What the optimiser remembers: the names of arrays of zeros, one a parameter.
+    norm : callable, optional
+        ``norm(grads)`` is the length of all gradients together. Default: that of
+        ``Pieces``, where a rank has only a part, and else :func:`global_norm`.
+    map : callable
+        What to call for each block of an array: the builtin, or :meth:`DataParallel.map`.
 
     Raises
     ------
@@ -36,20 +60,32 @@ class Optimizer:
         floating-point numbers.
     """
 
-    update: Callable  # (name, parameter, grad, *averages), of a chunk
-    map: Callable = map  # or DataParallel.map: what to call for each block
+    update: Callable  # (name, parameter, grad, *averages), of a block
+    blocks = staticmethod(chunks)
 
-    def __init__(self, parameters: Parameters, learning_rate: float, *averages: str):
+    def __init__(
+        self,
+        parameters: Parameters,
+        learning_rate: float,
+        *averages: str,
+        norm: Callable[[dict], float] | None = None,
+        map: Callable = map,
+    ):
         check_positive("learning_rate", learning_rate)
         self.current = parameters if callable(parameters) else lambda: parameters
-        check_names("parameters", self.current())
-        self.parameters = dict(self.current())
+        current = self.current()
+        check_names("parameters", current)
+        self.parameters = dict(current)
         for name, array in self.parameters.items():
             check_floats(name, array, ...)
             if array.dtype.kind not in "fO":  # objects: exact numbers, for paper
                 raise ValueError(
                     f"{name}: expected floating-point numbers, got {array.dtype}"
                 )
+        if not isinstance(current, Pieces):
+            current = Pieces(current, partial(global_norm, map=map))
+        self.norm, self.publish = norm or current.norm, current.publish
+        self.map = map
         self.learning_rate = learning_rate
         self.averages = {
             average: {n: np.zeros_like(array) for n, array in self.parameters.items()}
@@ -60,13 +96,6 @@ class Optimizer:
     def state(self) -> dict[str, np.ndarray]:
         """Return what the optimiser remembers, live, under dotted names."""
         return join(self.averages)
-
-    def norm(self, grads: dict[str, np.ndarray]) -> float:
-        """Return the norm of all gradients together (eq:global-norm).
-
-        Where a rank holds only some of them, its optimiser has another one, over all ranks.
-        """
-        return global_norm(grads, self.map)
 
     def step(self, grads: dict[str, np.ndarray], max_norm: float | None = None) -> None:
         """Take one step.
@@ -87,6 +116,7 @@ class Optimizer:
             updated: it is read-only, or no longer the layer's. Nothing is updated then.
         """
         check_positive("learning_rate", self.learning_rate)
+        self.check_settings()
         self.check_alive()
         check_fit("grads", grads, self.parameters)
         norm = self.norm(grads)
@@ -97,8 +127,21 @@ class Optimizer:
             self.update(name, parameter, factor * grad, *averages)
 
         self.steps += 1
-        names, *parts = chunks(self.parameters, grads, *self.averages.values())
+        names, *parts = self.blocks(self.parameters, grads, *self.averages.values())
         list(self.map(update if factor < 1 else self.update, names, *parts))
+        self.publish()
+
+    def check_settings(self):
+        """Raise ``ValueError`` if a setting is a fraction, and a parameter no array of objects."""
+        if any(array.dtype.kind == "f" for array in self.parameters.values()):
+            for name, value in vars(self).items():
+                if isinstance(value, Real) and not isinstance(
+                    value, (int, float, np.generic)
+                ):
+                    raise ValueError(
+                        f"{name}: expected a floating-point number, as the parameters are, "
+                        f"got {value!r}"
+                    )
 
     def check_alive(self):
         """Raise ``ValueError`` unless every parameter is the layer's, and may be written to."""

@@ -1,9 +1,6 @@
 """How the learning rate changes from step to step."""
 
-from transformer_core.foundation.checks import (
-    check_positive,
-    check_whole,
-)
+from transformer_core.foundation.checks import check_positive, check_whole
 
 
 def warmup_stable_decay(

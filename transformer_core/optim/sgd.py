@@ -1,5 +1,7 @@
 """Stochastic gradient descent, with or without momentum."""
 
+from collections.abc import Callable
+
 from transformer_core.foundation.checks import check_rate
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
@@ -18,6 +20,8 @@ class SGD(Optimizer):
         eta. With momentum, a constant gradient moves by eta / (1 - mu) a step in the end.
     momentum : float
         mu, in [0, 1). 0: plain gradient descent, which keeps no state.
+    norm, map : callable, optional
+        As for ``Optimizer``.
 
     Raises
     ------
@@ -28,11 +32,16 @@ class SGD(Optimizer):
     """
 
     def __init__(
-        self, parameters: Parameters, learning_rate: float, momentum: float = 0.0
+        self,
+        parameters: Parameters,
+        learning_rate: float,
+        momentum: float = 0.0,
+        **seams: Callable,
     ):
         check_rate("momentum", momentum)
         self.momentum = momentum
-        super().__init__(parameters, learning_rate, *["velocity"] * bool(momentum))
+        averages = ["velocity"] * bool(momentum)
+        super().__init__(parameters, learning_rate, *averages, **seams)
 
     def update(self, name, parameter, grad, v=None):
         if self.momentum:

@@ -1,15 +1,18 @@
 """The training loop."""
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_whole
-from transformer_core.optim.optimizer import Optimizer
+from transformer_core.optim.optimizer import Optimizer, Pieces
+from transformer_core.training.blas import one_blas_thread as blas_of_one_thread
 
 
 def train(
-    loss_and_gradients: Callable,
+    model: Any,
     optimizer: Optimizer,
     batches: Iterable[tuple],
     steps: int | Callable[[list], int],
@@ -20,15 +23,18 @@ def train(
     history: list[dict] | None = None,
     after_step: Callable[[list], None] | None = None,
     progress: bool = True,
+    one_blas_thread: bool = True,
 ) -> list[dict]:
     """Step the optimiser along the gradients of one batch after another.
 
     Parameters
     ----------
-    loss_and_gradients : callable
-        ``loss_and_gradients(*batch, rng=rng)`` returns the loss and a gradient for every
-        parameter of ``optimizer``. The generator draws what is dropped.
+    model : model, scheme over ranks, or callable
+        ``model.loss_and_gradients(*batch, rng=rng)`` returns the loss and a gradient for every
+        parameter of ``optimizer``; or that function itself. The generator draws what is dropped.
     optimizer : Optimizer
+        Built from ``model.parameters``. Those of a scheme whose ranks have parts of the gradients
+        are ``Pieces``, which bring the scheme's norm.
     batches : iterable of tuple
         At least as many as there are steps to take.
     steps : int or callable
@@ -49,6 +55,10 @@ def train(
         newest record.
     progress : bool
         Whether to show a progress bar.
+    one_blas_thread : bool
+        Multiply matrices in one thread meanwhile, where threadpoolctl is installed: in several,
+        a small model takes many times the processor's time, and no less of yours. False leaves
+        the threads as they are, for products that are large.
 
     Returns
     -------
@@ -60,9 +70,12 @@ def train(
         If the loss is not finite, the model refuses the batch, or the optimiser the gradients or
         the learning rate, naming the step; the parameters are left as they were before it. If
         numbers overflow in the optimiser, also naming the step; the parameters are of no use then.
-        Or if the batches run out.
+        Or if the batches run out, or the optimiser does not measure by the norm of a scheme.
     """
     from tqdm import tqdm
+
+    loss_and_gradients = getattr(model, "loss_and_gradients", model)
+    check_norm(model, optimizer)
 
     if not callable(steps):
         check_whole("steps", steps)
@@ -72,7 +85,8 @@ def train(
     batches = iter(batches)
     total = steps(history) if callable(steps) else steps
     shown: dict = {} if progress else {"disable": True}
-    with tqdm(total=total, initial=first, unit="step", **shown) as bar:
+    blas = blas_of_one_thread() if one_blas_thread else nullcontext()
+    with blas, tqdm(total=total, initial=first, unit="step", **shown) as bar:
         while len(history) < total:
             step = len(history) + 1
             batch = next(batches, None)
@@ -107,3 +121,13 @@ def train(
             bar.set_postfix(loss=f"{loss:.4g}", refresh=False)
             bar.update()
     return history
+
+
+def check_norm(model, optimizer):
+    """Raise ``ValueError`` if the optimiser would clip by the norm of this rank's pieces alone."""
+    pieces = getattr(model, "parameters", dict)()
+    if isinstance(pieces, Pieces) and optimizer.norm != pieces.norm:
+        raise ValueError(
+            "optimizer: expected one with the norm of the model, over all ranks, as it has if "
+            f"it is built from model.parameters, got {optimizer.norm}"
+        )

@@ -1,10 +1,9 @@
 """A folder with one training run, of which each file is whole at any time."""
 
 import hashlib
-import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,18 @@ from typing import Any
 import numpy as np
 
 from transformer_core.foundation.checks import check_array, check_names
+from transformer_core.foundation.files import (
+    from_safetensors,
+    read_json,
+    to_json,
+    to_safetensors,
+    write_atomically,
+)
 from transformer_core.foundation.names import check_fit
 from transformer_core.optim.optimizer import Optimizer
 
 CHECKPOINT = "checkpoint.safetensors"
+SETTINGS, HISTORY = "settings.json", "history.json"
 LOCK = ".lock"
 
 
@@ -23,24 +30,27 @@ class Run:
     """A training run on disk.
 
     ``settings.json`` says how it was started, ``history.json`` holds one record a step, and
-    ``checkpoint.safetensors`` the parameters and the optimiser's state, with a checksum.
+    ``checkpoint.safetensors`` the parameters and the optimiser's state, with a checksum of its
+    own, and with those of the settings and the other files that it was computed from.
 
     Parameters
     ----------
     folder : str or Path
-
-    Raises
-    ------
-    ValueError
-        If it is no path, or an empty one.
     """
 
     def __init__(self, folder: str | Path):
         if not isinstance(folder, (str, Path)) or not str(folder):
             raise ValueError(f"folder: expected a path, got {folder!r}")
         self.folder = Path(folder)
+        self.digests: dict[str, list[str]] = {}  # what a file may be, by its name
+        self.locked: os.stat_result | None = None
 
-    def create(self, settings: dict, files: dict[str, bytes] | None = None) -> None:
+    def create(
+        self,
+        settings: dict,
+        files: dict[str, bytes] | None = None,
+        state: tuple[dict, Optimizer] | None = None,
+    ) -> None:
         """Make the folder and write the settings, after everything else.
 
         A folder that was left before its settings were written may be taken again.
@@ -50,6 +60,8 @@ class Run:
         settings : dict
         files : dict of str to bytes, optional
             More to keep, by their names.
+        state : tuple of the parameters and the optimiser, optional
+            What a checkpoint is saved of; with it, an empty history.
 
         Raises
         ------
@@ -63,22 +75,35 @@ class Run:
                 raise ValueError(f"files: expected plain names, got {name!r}")
             if not isinstance(octets, bytes):
                 raise ValueError(f"files: {name}: expected bytes, got {octets!r:.60}")
-        in_use = f"{self.folder}: expected a new or empty folder, got one in use"
+        contents = dict(files or {})
+        kept = contents | {SETTINGS: content}
+        self.digests = {name: [digest(kept[name])] for name in sorted(kept)}
+        if state is not None:
+            contents[CHECKPOINT] = checkpoint(*state, self.digests)
+            contents[HISTORY] = to_json("history", [])
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            found = {path.name for path in self.folder.iterdir()}
-            if found and LOCK not in found:
-                raise ValueError(in_use)
+            self.check_new()
             with self.lock():
-                if (self.folder / "settings.json").exists():
-                    raise ValueError(in_use)
-                for name, octets in (files or {}).items():
-                    write_atomically(self.folder / name, octets)
-                write_atomically(self.folder / "settings.json", content)
+                self.check_new()
+                for name, octets in (contents | {SETTINGS: content}).items():  # at last
+                    self.write(name, octets)
         except OSError as error:
             raise ValueError(
                 f"{self.folder}: expected a folder to write to, got: {error}"
             ) from None
+
+    def check_new(self) -> None:
+        """Raise ``ValueError`` if the folder is in use, by a run or by anything else."""
+        if self.folder.is_dir():
+            found = {path.name for path in self.folder.iterdir()}
+            if SETTINGS in found or found and LOCK not in found:
+                on = (
+                    "; --resume goes on with the run in it" if SETTINGS in found else ""
+                )
+                raise ValueError(
+                    f"{self.folder}: expected a new or empty folder, got one in use{on}"
+                )
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -108,7 +133,31 @@ class Run:
                 ) from None
             for part in self.folder.glob(".*.part"):
                 part.unlink()
-            yield
+            self.locked = os.fstat(file.fileno())
+            try:
+                yield
+            finally:
+                self.locked = None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file of the run.
+
+        Raises
+        ------
+        ValueError
+            If the run is locked, and its folder has been moved or replaced since.
+        """
+        if self.locked is not None:
+            try:
+                here = os.path.samestat(self.locked, os.stat(self.folder / LOCK))
+            except FileNotFoundError:
+                here = False
+            if not here:
+                raise ValueError(
+                    f"{self.folder}: expected the folder that was locked, which has been moved "
+                    "or removed; where it is now, --resume goes on from its last checkpoint"
+                )
+        write_atomically(self.folder / name, content)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file of the run; raise ``ValueError`` if there is none."""
@@ -125,12 +174,31 @@ class Run:
 
     def settings(self) -> Any:
         """Return what :meth:`create` or :meth:`save_settings` wrote."""
-        return read_json(self.folder / "settings.json", self.read("settings.json"))
+        return read_json(self.folder / SETTINGS, self.read(SETTINGS))
 
     def save_settings(self, settings: dict) -> None:
-        """Write other settings."""
-        path = self.folder / "settings.json"
-        write_atomically(path, to_json("settings", settings))
+        """Write other settings; the next checkpoint goes with these alone."""
+        content = to_json("settings", settings)
+        self.write(SETTINGS, content)
+        self.digests[SETTINGS] = [digest(content)]
+
+    def check_files(self, names: Iterable[str] = (SETTINGS,)) -> None:
+        """Raise ``ValueError`` unless files are as they were when the checkpoint was saved."""
+        path = self.folder / CHECKPOINT
+        known = from_safetensors(path, self.read(CHECKPOINT))[1].get("files")
+        if not isinstance(known, dict):
+            raise ValueError(
+                f"{path}: expected the checksums of the files that it was saved with, found "
+                "none: train anew, an older version did not keep them"
+            )
+        self.digests = {name: [digest(self.read(name))] for name in sorted(names)}
+        for name, (found,) in self.digests.items():
+            if found not in (known.get(name) or ()):
+                raise ValueError(
+                    f"{self.folder / name}: expected the file that {CHECKPOINT} was saved "
+                    "with, got another: put that back, or train anew with what you want to "
+                    "change"
+                )
 
     def history(self) -> list[dict]:
         """Return the records that :meth:`save_history` wrote last.
@@ -140,8 +208,8 @@ class Run:
         ValueError
             If there are none, or they are not those of the steps 1, 2, ...
         """
-        path = self.folder / "history.json"
-        history = read_json(path, self.read(path.name))
+        path = self.folder / HISTORY
+        history = read_json(path, self.read(HISTORY))
         if not isinstance(history, list) or any(
             not isinstance(record, dict) or record.get("step") != step
             for step, record in enumerate(history, 1)
@@ -151,14 +219,14 @@ class Run:
 
     def save_history(self, history: list[dict]) -> None:
         """Write the records, one a step."""
-        path = self.folder / "history.json"
-        write_atomically(path, to_json("history", history))
+        self.write(HISTORY, to_json("history", history))
 
     def steps(self) -> int | None:
         """Return the number of steps of the checkpoint; None if there is no run."""
-        if not self.has("settings.json"):
+        if not self.has(SETTINGS):
             return None
-        return from_safetensors(self.folder / CHECKPOINT, self.read(CHECKPOINT))[1]
+        path = self.folder / CHECKPOINT
+        return from_safetensors(path, self.read(CHECKPOINT))[1]["steps"]
 
     def save_checkpoint(
         self,
@@ -173,7 +241,8 @@ class Run:
         ValueError
             If a number is not finite; the earlier checkpoint stays.
         """
-        write_atomically(self.folder / name, checkpoint(parameters, optimizer))
+        files = self.digests if name == CHECKPOINT else {}
+        self.write(name, checkpoint(parameters, optimizer, files))
 
     def load_checkpoint(
         self,
@@ -190,10 +259,11 @@ class Run:
             do not fit. Nothing is copied then.
         """
         path = self.folder / name
-        if not self.has(name):
-            raise ValueError(f"{path}: expected a checkpoint, found no file")
         check_arrays(parameters)
-        arrays, steps = from_safetensors(path, self.read(name))
+        arrays, saved = from_safetensors(path, self.read(name))
+        steps = saved["steps"]
+        if type(steps) is not int or steps < 0:
+            raise ValueError(f"{path}: expected the number of steps, got {steps!r}")
         targets = {f"parameters.{name}": array for name, array in parameters.items()}
         if optimizer is None:
             arrays = {
@@ -203,8 +273,6 @@ class Run:
             targets |= {
                 f"optimizer.{name}": array for name, array in optimizer.state().items()
             }
-            if type(steps) is not int or steps < 0:
-                raise ValueError(f"{path}: expected the number of steps, got {steps!r}")
         check_fit(str(path), arrays, targets)
         for name, target in targets.items():
             if not np.can_cast(arrays[name].dtype, target.dtype, "equiv"):
@@ -212,14 +280,21 @@ class Run:
                     f"{path}: {name}: expected dtype {target.dtype}, "
                     f"got {arrays[name].dtype}"
                 )
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{path}: {name}: expected finite numbers, got others")
         for name, target in targets.items():
             target[...] = arrays[name]
         if optimizer is not None:
             optimizer.steps = steps
 
 
-def checkpoint(parameters: dict[str, np.ndarray], optimizer: Optimizer) -> bytes:
-    """Return a checkpoint as the content of a file."""
+def digest(content: bytes) -> str:
+    """Return the SHA-256 checksum of what a file holds."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def checkpoint(parameters: dict, optimizer: Optimizer, files: dict) -> bytes:
+    """Return a checkpoint as the content of a file; ``files`` are what it goes with."""
     check_arrays(parameters)
     arrays = {f"parameters.{name}": array for name, array in parameters.items()}
     arrays |= {f"optimizer.{name}": array for name, array in optimizer.state().items()}
@@ -232,7 +307,8 @@ def checkpoint(parameters: dict[str, np.ndarray], optimizer: Optimizer) -> bytes
             raise ValueError(
                 f"{name}: expected finite numbers to save, got NaN or infinity"
             )
-    return to_safetensors(arrays, optimizer.steps)
+    others = {"files": files} if files else {}
+    return to_safetensors(arrays, optimizer.steps, **others)
 
 
 def check_arrays(parameters):
@@ -240,78 +316,3 @@ def check_arrays(parameters):
     check_names("parameters", parameters)
     for name, array in parameters.items():
         check_array(name, array)
-
-
-def to_safetensors(arrays: dict[str, np.ndarray], steps: int | None = None) -> bytes:
-    """Return arrays, a number of steps and the checksum of all as a safetensors file."""
-    from safetensors.numpy import save
-
-    # The library writes an array as it lies in memory (its issue 825).
-    arrays = {
-        name: array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-        for name, array in arrays.items()
-    }
-    # One entry: it writes several in no fixed order.
-    run = json.dumps({"sha256": checksum(arrays, steps), "steps": steps})
-    return save(arrays, metadata={"run": run})
-
-
-def from_safetensors(path: Path | str, content: bytes) -> tuple[dict, int | None]:
-    """Return the arrays and the number of steps of a file of :func:`to_safetensors`."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        arrays = load(content)
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{path}: expected a whole safetensors file, got: {error}"
-        ) from None
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    try:
-        run = json.loads(header["__metadata__"]["run"])
-        expected, steps = run["sha256"], run["steps"]
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{path}: expected a checksum, found none") from None
-    if checksum(arrays, steps) != expected:
-        raise ValueError(f"{path}: expected numbers that fit their checksum")
-    return arrays, steps
-
-
-def checksum(arrays: dict[str, np.ndarray], steps: int | None) -> str:
-    sha256 = hashlib.sha256(repr(steps).encode())
-    for name, array in sorted(arrays.items()):
-        sha256.update(repr((name, array.dtype.str, array.shape)).encode())
-        sha256.update(array.data)
-    return sha256.hexdigest()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write bytes to a file that is either the old one or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:  # name the file, whatever went wrong with it
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def to_json(name: str, value: object) -> bytes:
-    """Return a value as the content of a JSON file; a ``ValueError`` calls it by its name."""
-    try:
-        return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected what JSON can hold, got: {error}") from None
-
-
-def read_json(path: Path, content: bytes) -> Any:
-    """Return the value in a JSON file; raise ``ValueError`` with its path if it is not whole."""
-    try:
-        return json.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: expected whole JSON, got: {error}") from None

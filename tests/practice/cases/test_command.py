@@ -3,8 +3,8 @@ import argparse
 import numpy as np
 import pytest
 
-from transformer_core.practice.cases import command, museum
-from transformer_core.practice.cases.trainings import Trained
+from transformer_practice.cases import command, museum
+from transformer_practice.cases.trainings import Trained
 
 
 @pytest.fixture
@@ -27,7 +27,8 @@ def test_a_session_in_the_museum(run, tmp_path):
     folder = tmp_path / "museum"
     status, lines = run("museum", folder, "--seed", 3)
     assert status == 0 and lines[0] == f"wrote {folder / 'museum.json'}"
-    assert lines[-1] == "named right: 0 of 12; points left in these: 0 of 0"
+    assert lines[-2] == "named right: 0 of 12; points left in these: 0 of 0"
+    assert lines[-1].startswith("next: museum FOLDER ask 1 fresh")
     wrote, *answer = run("museum", folder, "ask", 4, "op", "softmax")[1]
     assert wrote == f"wrote {folder / 'case-04' / 'answers.json'}"
     assert answer[0] == "case 4, op softmax (2 of your points, 8 left)"
@@ -36,8 +37,8 @@ def test_a_session_in_the_museum(run, tmp_path):
     )
     suspects = run("museum", folder, "suspects")[1]
     assert "ops/softmax.py" in suspects
-    assert run("museum", folder, "score")[1] == lines[-1:]
-    assert len(run("museum", folder)[1]) == 14
+    assert run("museum", folder, "score")[1] == lines[-2:-1]
+    assert len(run("museum", folder)[1]) == 15
     with pytest.raises(ValueError, match="expected a case that is closed"):
         run("museum", folder, "trail", 4)
 

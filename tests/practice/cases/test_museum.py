@@ -1,16 +1,17 @@
 import csv
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from transformer_core.practice.cases import Museum, museum
-from transformer_core.practice.cases.exhibits import ROOMS, SUSPECTS
-from transformer_core.practice.cases.museum import lines
-from transformer_core.practice.cases.trainings import Trained
-from transformer_core.practice.catalogue import MUTANTS
+from transformer_practice.cases import Museum, museum
+from transformer_practice.cases.exhibits import ROOMS, SUSPECTS
+from transformer_practice.cases.museum import lines
+from transformer_practice.cases.trainings import Trained
+from transformer_practice.mistakes import MUTANTS
 
 
 @pytest.fixture
@@ -71,9 +72,7 @@ def test_a_case_is_plain_files(here):
     assert rows[:2] == [["step", "this run", "the right one"], ["1", "1", "1"]]
     assert len(rows) == 21
     drawing = ElementTree.parse(place / "curve.svg").getroot()
-    title, *_, grey, blue = [
-        element for element in drawing if element.tag[-4:] != "text"
-    ]
+    title, *_, grey, blue = [element for element in drawing if element.tag[-4:] != "text"]
     assert title.text == "Loss from 1 to 0.5; the right one from 1 to 0.5"
     assert len(blue.get("points").split()) == len(grey.get("points").split()) == 20
     questions = (place / "questions.md").read_text()
@@ -100,6 +99,16 @@ def test_a_museum_goes_on_where_it_was_and_nothing_is_written_over(here):
     (here.folder / "case-09" / "answers.json").unlink()
     Museum(here.folder, say=said.append)
     assert {Path(line).parent.name for line in said} == {"case-09"}
+
+
+@pytest.mark.parametrize("module", ["safetensors", "tqdm"])
+def test_what_is_not_installed_is_missed_before_there_is_a_folder(
+    untrained, tmp_path, monkeypatch, module
+):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError):
+        Museum(tmp_path / "museum", 3)
+    assert not (tmp_path / "museum").exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(untrained, tmp_path):
@@ -132,14 +141,11 @@ def test_a_case_by_its_questions_to_its_name_and_trail(here):
     assert "(2 of your points, 7 left)" in answer and "right at gamma = 1" in answer
     assert "asked before" in here.ask(case, "op layer_norm")
     assert here.name(case, "layer-norm-no-mean-term") == (
-        f"case {case}: it is not layer-norm-no-mean-term, though the file is right. "
-        "4 points left"
+        f"case {case}: it is not layer-norm-no-mean-term, though the file is right. 4 points left"
     )
     assert "named right: 0 of 12" in here.score()
     trail = here.name(case, "layer-norm-gamma-outside")
-    assert (
-        "-     g = dy * gamma\n+     g, inv_std = dy.copy(), inv_std * gamma\n" in trail
-    )
+    assert "-     g = dy * gamma\n+     g, inv_std = dy.copy(), inv_std * gamma\n" in trail
     assert "fresh (1): as in the right one\n" in trail
     assert "op layer_norm (2): differs\n" in trail
     assert "4 of 10 points left" in trail
@@ -156,8 +162,7 @@ def test_a_case_by_its_questions_to_its_name_and_trail(here):
 
 def test_the_line_will_do_for_the_name(here):
     case = case_of(here, "linear-bias-averaged")
-    (text,) = MUTANTS["linear-bias-averaged"].edits
-    (line,) = lines("ops/linear.py", text)
+    ((line,),) = lines(MUTANTS["linear-bias-averaged"])
     assert "though the file is right" in here.name(case, f"ops/linear.py:{line - 1}")
     trail = here.name(case, f"transformer_core/ops/linear.py:{line}")
     assert f"ops/linear.py, line {line}" in trail and "7 of 10 points left" in trail
@@ -210,8 +215,7 @@ def test_every_suspect_is_listed_with_what_it_is(here):
 
 def test_every_mistake_has_lines():
     for mutant in SUSPECTS.values():
-        for text in mutant.edits:
-            assert len(lines(mutant.file, text)) >= 1
+        assert all(len(span) >= 1 for span in lines(mutant))
 
 
 @pytest.mark.slow

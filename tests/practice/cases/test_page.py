@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 import pytest
-from texts import ROOT, read
+from helpers.texts import ROOT, read
 
-from transformer_core.practice.cases import survivors
-from transformer_core.practice.cases.museum import lines
-from transformer_core.practice.cases.questions import QUESTIONS
-from transformer_core.practice.catalogue import MUTANTS
+from transformer_practice.cases import survivors
+from transformer_practice.cases.museum import lines
+from transformer_practice.cases.questions import QUESTIONS
+from transformer_practice.mistakes import MUTANTS
 
 PAGE = read(ROOT / "book/370_blind_cases.md")
 
@@ -21,18 +21,13 @@ def test_the_table_of_prices_is_that_of_the_museum():
 
 def test_the_line_that_the_page_names_is_that_of_its_case():
     (line,) = re.findall(r"name 3 ops/layer_norm.py:(\d+)$", PAGE, re.MULTILINE)
-    mistake = MUTANTS["layer-norm-gamma-outside"]
-    assert [int(line)] == [
-        n for text in mistake.edits for n in lines(mistake.file, text)
-    ]
+    assert [[int(line)]] == [[*span] for span in lines(MUTANTS["layer-norm-gamma-outside"])]
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "softmax"])
 def test_the_checks_of_the_solutions_leave_no_survivor(name):
     label = f"ex-cases-{name.replace('_', '-')}"
-    (text,) = re.findall(
-        rf"````{{solution}} {label}\n(.*?)````\n", PAGE + "\n", re.DOTALL
-    )
+    (text,) = re.findall(rf"````{{solution}} {label}\n(.*?)````\n", PAGE + "\n", re.DOTALL)
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     space: dict = {"np": np}
     exec(code, space)

@@ -3,16 +3,10 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from transformer_core.practice.cases.exhibits import ROOMS, SUSPECTS
-from transformer_core.practice.cases.questions import (
-    OPS,
-    QUESTIONS,
-    ask,
-    differing,
-    price,
-)
-from transformer_core.practice.cases.trainings import TASKS, trained
-from transformer_core.practice.planting import planted
+from transformer_practice.cases.exhibits import ROOMS, SUSPECTS
+from transformer_practice.cases.questions import OPS, QUESTIONS, ask, differing, price
+from transformer_practice.cases.trainings import TASKS, trained
+from transformer_practice.engine.planting import planted
 
 EXHIBITS = [exhibit for room in ROOMS for exhibit in room]
 ALONE = [question for question in QUESTIONS if question != "op"]
@@ -84,7 +78,7 @@ def test_the_special_points_at_which_an_op_is_right_are_told():
 
 def test_an_error_is_an_answer():
     refuses = SUSPECTS["linear-bias-averaged"]._replace(
-        edits={"    x, weight, biased = cache\n": "    raise ValueError('no')\n"}
+        edits={"dy_rows = ": "raise ValueError('no')\n    dy_rows = "}
     )
     rows = ask("norms", "same", lambda: planted(refuses))
     assert rows == {"an error": ["no", "none"]}

@@ -2,14 +2,10 @@ import numpy as np
 import pytest
 
 from transformer_core import ops
-from transformer_core.gradient_check import (
-    central_difference,
-    check_gradients,
-    complex_step,
-)
-from transformer_core.practice.cases import survivors
-from transformer_core.practice.catalogue import BACKWARD, CATALOGUE
-from transformer_core.practice.checks import randomised, slope_errors
+from transformer_core.gradient_check import central_difference, check_gradients, complex_step
+from transformer_practice.cases import survivors
+from transformer_practice.judges.checks import randomised, slope_errors
+from transformer_practice.mistakes import BACKWARD, CATALOGUE
 
 
 def agrees(forward, backward, shape, gamma, beta):
@@ -37,9 +33,7 @@ def generic(forward, backward):
 def test_a_fresh_gamma_lets_the_mistakes_live_that_are_right_there():
     report = survivors("layer_norm", fresh)
     assert not report.problem
-    assert {"layer-norm-gamma-outside", "layer-norm-gamma-reads-the-output"} <= set(
-        report.survived
-    )
+    assert {"layer-norm-gamma-outside", "layer-norm-gamma-reads-the-output"} <= set(report.survived)
     assert "It is right at: gamma = 1" in report.survived["layer-norm-gamma-outside"]
     assert "layer-norm-no-mean-term" in report.killed
 
@@ -137,18 +131,14 @@ def with_new_parameters(build):
 
 def at_a_random_point(build):
     x = np.random.default_rng(0).normal(size=(3, 4, 32))
-    errors = slope_errors(
-        randomised(build(np.complex128)), (x, x[:, ::-1]), complex_step
-    )
+    errors = slope_errors(randomised(build(np.complex128)), (x, x[:, ::-1]), complex_step)
     assert max(errors.values()) < 1e-9
 
 
 @pytest.mark.slow
 def test_a_check_of_a_whole_model():
     fresh = survivors("Reconstructor", with_new_parameters)
-    assert {"layer-norm-gamma-outside", "linear-last-sequence-alone"} <= set(
-        fresh.survived
-    )
+    assert {"layer-norm-gamma-outside", "linear-last-sequence-alone"} <= set(fresh.survived)
     assert "new parameters" in fresh.survived["layer-norm-gamma-outside"]
     assert "one sequence" in fresh.survived["linear-last-sequence-alone"]
     random = survivors("Reconstructor", at_a_random_point)

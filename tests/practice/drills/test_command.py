@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from transformer_core.practice.drills import DRILLS, command, draw
-from transformer_core.practice.drills.exact import show
+from transformer_practice.drills import DRILLS, command, draw
+from transformer_practice.drills.exact import show
 
 SEED = 7
 
@@ -61,9 +61,7 @@ def test_the_first_wrong_step_is_named_with_the_rule_that_it_breaks(practice):
     mistake = "γ was applied after the means; it stands inside them."
     lines.insert(6, show(steps[6].slips[mistake]))
     lines.insert(8, show(steps[7].answer * 2))
-    status, said = practice(
-        "layer_norm", "--seed", SEED, "--level", "free", lines=lines
-    )
+    status, said = practice("layer_norm", "--seed", SEED, "--level", "free", lines=lines)
     assert status == 1
     words = " ".join(said.split())
     assert f"Wrong. {mistake} {steps[6].rule}" in words
@@ -94,9 +92,7 @@ def test_the_end_of_the_input_ends_the_session(practice):
 
 
 def test_without_a_level_there_is_one_task_of_each_each_of_its_own(practice):
-    lines = answers("linear", "complete", SEED + 1) + answers(
-        "linear", "free", SEED + 2
-    )
+    lines = answers("linear", "complete", SEED + 1) + answers("linear", "free", SEED + 2)
     status, said = practice("linear", "--seed", SEED, lines=lines)
     assert status == 0
     for n, level in enumerate(("worked", "complete", "free")):

@@ -38,10 +38,10 @@ from transformer_core.ops import (
 )
 from transformer_core.ops.embedding import tied_readout, tied_readout_backward
 from transformer_core.optim import SGD, Adam, clip_by_global_norm, warmup_stable_decay
-from transformer_core.practice.drills import DRILLS, draw
-from transformer_core.practice.drills.drill import LEVELS
-from transformer_core.practice.drills.exact import numbers, parse, show
 from transformer_core.training import combine
+from transformer_practice.drills import DRILLS, draw
+from transformer_practice.drills.drill import LEVELS
+from transformer_practice.drills.exact import numbers, parse, show
 
 LN2 = np.log(2)
 BARELY = 1e-300  # an epsilon that changes nothing
@@ -86,8 +86,7 @@ def of_softmax(multiples, dweights):
 def of_cross_entropy(multiples, words, counted):
     words = words.astype(int)
     losses = [
-        cross_entropy(z[None], w[None])[0]
-        for z, w in zip(multiples * LN2, words, strict=True)
+        cross_entropy(z[None], w[None])[0] for z, w in zip(multiples * LN2, words, strict=True)
     ]
     _, cache = cross_entropy(multiples * LN2, words, counted)
     weights = counted / counted.sum()
@@ -181,9 +180,7 @@ def of_schedules(counts, losses, first, second, most, steps, warmup, decay, at):
     )
     clipped, norm = clip_by_global_norm({"a": first, "b": second}, most)
     lengths = [int(n) for n in (steps, warmup, decay)]
-    rates = [
-        warmup_stable_decay(int(t), lengths[0], 1.0, lengths[1], lengths[2]) for t in at
-    ]
+    rates = [warmup_stable_decay(int(t), lengths[0], 1.0, lengths[1], lengths[2]) for t in at]
     return loss, norm, clipped["a"], clipped["b"], rates
 
 
@@ -339,7 +336,5 @@ def test_most_steps_know_slips():
 
 
 def test_an_unknown_name_is_refused():
-    with pytest.raises(
-        ValueError, match="name: expected one of .*softmax.*, got 'sof'"
-    ):
+    with pytest.raises(ValueError, match="name: expected one of .*softmax.*, got 'sof'"):
         draw("sof", 0)

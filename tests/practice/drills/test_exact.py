@@ -5,17 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.practice.drills.drill import Drill, Step
-from transformer_core.practice.drills.exact import (
-    Array,
-    exact,
-    form,
-    mean,
-    outer,
-    parse,
-    shape,
-    show,
-)
+from transformer_practice.drills.drill import Drill, Step
+from transformer_practice.drills.exact import Array, exact, form, mean, outer, parse, shape, show
 
 NUMBER, ROW, MATRIX = exact(0), exact([0, 0, 0]), exact([[0, 0], [0, 0]])
 entries = st.integers(-9, 9)

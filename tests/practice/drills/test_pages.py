@@ -5,10 +5,10 @@ import re
 
 import pytest
 from drill import drill_html
+from helpers.texts import ROOT, read
 from sphinx.application import Sphinx
-from texts import ROOT, read
 
-from transformer_core.practice.drills import DRILLS, draw
+from transformer_practice.drills import DRILLS, draw
 
 
 @pytest.mark.parametrize("name", DRILLS)
@@ -37,7 +37,7 @@ def test_the_script_is_linked_where_there_are_fields(tmp_path):
         tmp_path / "doctrees",
         "html",
         confoverrides={
-            "extensions": ["myst_parser", "drill"],
+            "extensions": ["myst_parser", "figures", "drill"],
             "html_theme": "basic",
             "html_static_path": [str(ROOT / "book/_static")],
         },
@@ -45,9 +45,7 @@ def test_the_script_is_linked_where_there_are_fields(tmp_path):
         warningiserror=True,
     )
     app.build()
-    with_fields, without = (
-        read(tmp_path / "out" / f"{n}.html") for n in ("index", "plain")
-    )
+    with_fields, without = (read(tmp_path / "out" / f"{n}.html") for n in ("index", "plain"))
     assert drill_html("linear") in with_fields
     assert len(re.findall(r"<script [^>]*drill\.js", with_fields)) == 1
     assert "drill" not in without

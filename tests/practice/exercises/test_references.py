@@ -8,23 +8,18 @@ import pytest
 from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Bert, Encoder, StackSpec, greedy_search
 from transformer_core.optim import clip_by_global_norm
-from transformer_core.practice.exercises import find_exercise
-from transformer_core.practice.exercises.bert import (
-    smallest_bert,
-    smallest_bert_backward,
-)
-from transformer_core.practice.exercises.cost import (
+from transformer_practice.exercises import find_exercise
+from transformer_practice.exercises.bert import smallest_bert, smallest_bert_backward
+from transformer_practice.exercises.cost import (
     RecomputingEncoder,
     count_bert_parameters,
     count_bytes,
     count_operations,
 )
-from transformer_core.practice.exercises.eigenvalues import power_iteration
-from transformer_core.practice.exercises.expectation import masked_sum, mean_and_error
-from transformer_core.practice.exercises.many_machines import norm_over_ranks
-from transformer_core.practice.exercises.train_encoder_decoder import (
-    read_plainly,
-)
+from transformer_practice.exercises.eigenvalues import power_iteration
+from transformer_practice.exercises.expectation import masked_sum, mean_and_error
+from transformer_practice.exercises.many_machines import norm_over_ranks
+from transformer_practice.exercises.train_encoder_decoder import read_plainly
 
 
 def test_the_parameters_are_those_of_a_model():
@@ -39,9 +34,7 @@ def test_the_operations_and_bytes_are_those_of_the_page():
     # 100 times the sentence of the page: one layer of D = 4, F = 16, and no read-out.
     assert count_operations(100, 3, 4, 16, 1, 101, 0) == 129_600
     layer = 4 * (8 * 24 + 96 + 18 + 12) + 96  # B = 2, T = 3, D = 4, H = 1, F = 16
-    assert count_bytes(2, 3, 4, 1, 16, 5, 7, 0) - count_bytes(
-        2, 3, 4, 1, 16, 4, 7, 0
-    ) == (layer)
+    assert count_bytes(2, 3, 4, 1, 16, 5, 7, 0) - count_bytes(2, 3, 4, 1, 16, 4, 7, 0) == (layer)
 
 
 def test_the_question_of_the_chapter_on_bert():

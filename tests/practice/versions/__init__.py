@@ -1,52 +1,25 @@
 """What different readers write: right versions, mistakes planted in them, and mistakes of no name.
 
 A version is a class that holds the functions of one exercise; a mistake is an edit of its source.
-Each file has RIGHT: exercise to versions, PLANTED: (version, name in the catalogue, edits), and
-UNKNOWN: (version, what is wrong, edits). An exercise other than the version's first may follow.
+Each module has RIGHT: exercise to versions. The TOML file beside it has the mistakes: version,
+label (a name in the catalogue where it is planted, what is wrong where it is unknown) and edits,
+pairs of right and wrong text. An exercise other than the version's first may be named.
 What is dropped is drawn as the package draws it.
 """
 
 import sys
+import tomllib
+from importlib import import_module
 from inspect import getsource, isfunction
+from pathlib import Path
 from typing import NamedTuple
 
-from practice.versions import (
-    activations,
-    attention,
-    cross_entropy,
-    dropout,
-    embedding,
-    layer_norm,
-    layers,
-    linear,
-    many_machines,
-    mean_squared_error,
-    norm_over_ranks,
-    one_layer,
-    optimizers,
-    outer_step,
-    rearranging,
-    softmax,
-)
+from transformer_practice.mistakes import edits_of
 
-FILES = (
-    linear,
-    softmax,
-    cross_entropy,
-    mean_squared_error,
-    layer_norm,
-    activations,
-    attention,
-    embedding,
-    rearranging,
-    dropout,
-    layers,
-    many_machines,
-    norm_over_ranks,
-    optimizers,
-    one_layer,
-    outer_step,
-)
+NAMES = """linear softmax cross_entropy mean_squared_error layer_norm activations attention
+    embedding rearranging dropout layers many_machines norm_over_ranks optimizers one_layer
+    outer_step""".split()
+MODULES = {name: import_module(f"practice.versions.{name}") for name in NAMES}
 
 
 class Answer(NamedTuple):
@@ -82,20 +55,25 @@ class Answer(NamedTuple):
 
 RIGHT = [
     Answer(exercise, version, "right")
-    for file in FILES
-    for exercise, versions in file.RIGHT.items()
+    for module in MODULES.values()
+    for exercise, versions in module.RIGHT.items()
     for version in versions
 ]
 EXERCISE = {answer.version: answer.exercise for answer in reversed(RIGHT)}
 
 
-def answers(mistakes):
-    """Return the answers with these mistakes."""
+def answers(file: str, kind: str, versions: dict) -> list[Answer]:
+    """Return the answers of a kind that a file tells of; versions are found by their names."""
+    content = tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
     return [
-        Answer(*exercise or [EXERCISE[version]], version, label, edits)
-        for version, label, edits, *exercise in mistakes
+        Answer(entry.get("exercise", EXERCISE[version]), version, entry["label"], edits)
+        for entry in content.get(kind, ())
+        for version in [versions[entry["version"]]]
+        for edits in [edits_of(entry["edits"])]
     ]
 
 
-PLANTED = answers(mistake for file in FILES for mistake in file.PLANTED)
-UNKNOWN = answers(mistake for file in FILES for mistake in file.UNKNOWN)
+PLANTED, UNKNOWN = (
+    [each for name in NAMES for each in answers(f"{name}.toml", kind, vars(MODULES[name]))]
+    for kind in ("planted", "unknown")
+)

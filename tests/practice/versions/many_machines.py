@@ -44,34 +44,3 @@ class MatrixOfOnes:
 
 
 RIGHT = {"all_gather": [Reshaped, RankByRank, MatrixOfOnes]}
-
-PLANTED = [
-    (
-        Reshaped,
-        "sequence-gather-cut-backward",
-        {
-            "dy.sum(axis=0).reshape(shape)": (
-                "np.stack([np.split(each, len(dy))[r] for r, each in enumerate(dy)])"
-            )
-        },
-    ),
-    (
-        RankByRank,
-        "sequence-gather-cut-backward",
-        {"for rank in range(ranks)": "for rank in [piece]"},
-    ),
-]
-
-UNKNOWN = [
-    (Reshaped, "the mean over ranks", {"dy.sum(": "dy.mean("}),
-    (
-        RankByRank,
-        "only the last rank's copy has a cotangent",
-        {"dx[piece] += dy": "dx[piece] = dy"},
-    ),
-    (
-        RankByRank,
-        "the pieces of the neighbour",
-        {"dx[piece] += dy": "dx[piece - 1] += dy"},
-    ),
-]

@@ -16,9 +16,7 @@ class Loops:
         prediction, target = cache
         dprediction = np.zeros(prediction.shape)
         for at in np.ndindex(prediction.shape):
-            dprediction[at] = (
-                2 * (prediction[at] - target[at]) / prediction.size * dloss
-            )
+            dprediction[at] = 2 * (prediction[at] - target[at]) / prediction.size * dloss
         return dprediction
 
 
@@ -48,27 +46,3 @@ class Norm:
 
 
 RIGHT = {"mean_squared_error": [Loops, Dot, Norm]}
-
-PLANTED = [
-    (Loops, "mean-squared-error-factor-lost", {"2 * (prediction": "1 * (prediction"}),
-    (Dot, "mean-squared-error-factor-lost", {"2 / len": "1 / len"}),
-    (Norm, "mean-squared-error-factor-lost", {"np.mean([2, 2])": "1"}),
-    (
-        Dot,
-        "mean-squared-error-in-memory-order",
-        {"(prediction - target).ravel()": "prediction.ravel('K') - target.ravel('K')"},
-    ),
-    (Norm, "mean-squared-error-factor-lost", {"np.mean([2, 2]) * ": ""}),
-]
-
-UNKNOWN = [
-    (Loops, "the cube", {"target[at]) ** 2": "target[at]) ** 3"}),
-    (Dot, "divided by N - 1", {"2 / len(error)": "2 / (len(error) - 1)"}),
-    (
-        Norm,
-        "the length, not its square",
-        {
-            "return -np": "difference = difference / np.linalg.norm(difference)\n        return -np"
-        },
-    ),
-]

@@ -9,9 +9,7 @@ class RankByRank:
     def forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
         y = np.zeros(x.shape) + output_bias
         kept = []
-        for w1, b1, w2 in zip(
-            hidden_weights, hidden_biases, output_weights, strict=True
-        ):
+        for w1, b1, w2 in zip(hidden_weights, hidden_biases, output_weights, strict=True):
             h = x @ w1 + b1
             a = h * (h > 0)
             y += a @ w2
@@ -98,97 +96,3 @@ RIGHT = {
     "split_feed_forward": [RankByRank, AllRanksAtOnce],
     "split_cross_entropy": [ThreeSums, Joined],
 }
-
-PLANTED = [
-    (
-        RankByRank,
-        "row-parallel-bias-on-every-rank",
-        {"y += a @ w2": "y += a @ w2 + output_bias", ") + output_bias": ")"},
-    ),
-    (
-        AllRanksAtOnce,
-        "row-parallel-bias-on-every-rank",
-        {
-            "(a @ output_weights).sum(axis=0) + output_bias": (
-                "(a @ output_weights + output_bias).sum(axis=0)"
-            )
-        },
-    ),
-    (RankByRank, "f-not-summed-backward", {"dx += dh": "dx = dh"}),
-    (
-        AllRanksAtOnce,
-        "f-not-summed-backward",
-        {'np.einsum("nmf,ndf->md", dh, w1)': 'np.einsum("mf,df->md", dh[-1], w1[-1])'},
-    ),
-    (
-        RankByRank,
-        "g-summed-backward-too",
-        {
-            "dw2.append(np.tensordot(a, dy, (": "dw2.append(np.tensordot(a, len(kept) * dy, (",
-            "dy @ w2.T * on": "len(kept) * dy @ w2.T * on",
-        },
-    ),
-    (
-        AllRanksAtOnce,
-        "row-parallel-bias-summed-again",
-        {"drows.sum(axis=0)": "len(w1) * drows.sum(axis=0)"},
-    ),
-    (
-        ThreeSums,
-        "vocabulary-softmax-of-one-rank",
-        {
-            "dlogits = np.array(exponentials) / total[:, np.newaxis]": (
-                "dlogits = np.array([e / e.sum(axis=1, keepdims=True) for e in exponentials])"
-            )
-        },
-    ),
-    (
-        ThreeSums,
-        "vocabulary-own-maximum",
-        {"piece - greatest[:": "piece - piece.max(axis=1)[:"},
-    ),
-    (
-        ThreeSums,
-        "vocabulary-target-on-every-rank",
-        {"of_target += mine * logits": "of_target += logits"},
-    ),
-    (
-        ThreeSums,
-        "vocabulary-target-on-every-rank",
-        {
-            "of_target += mine * logits": "of_target += logits",
-            "np.where(mine, targets - rank * width, 0)": "targets % width",
-        },
-    ),
-    (
-        ThreeSums,
-        "vocabulary-target-on-every-rank",
-        {"here] -= mine": "here] -= 1"},
-    ),
-    (
-        ThreeSums,
-        "vocabulary-target-on-every-rank",
-        {
-            "np.where(mine, targets - rank * width, 0)": "targets % width",
-            "here] -= mine": "here] -= 1",
-        },
-    ),
-]
-
-UNKNOWN = [
-    (
-        AllRanksAtOnce,
-        "the mean over ranks",
-        {"dx = np.einsum(": "dx = 1 / len(w1) * np.einsum("},
-    ),
-    (
-        AllRanksAtOnce,
-        "what is written on the last rank alone",
-        {"(a @ output_weights).sum(axis=0)": "(a @ output_weights)[-1]"},
-    ),
-    (
-        Joined,
-        "the mean over ranks, of the loss",
-        {".sum(axis=1)).mean(), (p": ".sum(axis=1)).mean() / len(logits), (p"},
-    ),
-]

@@ -7,9 +7,9 @@ from itertools import islice
 
 import pytest
 
-from transformer_core.practice.exercise import names_of
-from transformer_core.practice.workspace import folder as workspace
-from transformer_core.practice.workspace.folder import (
+from transformer_practice.engine.exercise import names_of
+from transformer_practice.workspace import folder as workspace
+from transformer_practice.workspace.folder import (
     chapters,
     check_workspace,
     file_of,
@@ -133,19 +133,9 @@ def test_methods_are_found_in_their_class(tmp_path):
             ("Linear.forward",),
         ),
         ("def helper(x):\n    return x\n", "Linear", "", ("Linear",)),
-        (
-            LINEAR.replace("linear(", "mine("),
-            "linear",
-            "",
-            ("linear",),
-        ),
+        (LINEAR.replace("linear(", "mine("), "linear", "", ("linear",)),
         (LINEAR, "linear", "", ()),
-        (
-            LINEAR.replace("linear_", "one_linear_"),
-            "linear",
-            "",
-            ("linear_backward",),
-        ),
+        (LINEAR.replace("linear_", "one_linear_"), "linear", "", ("linear_backward",)),
     ],
 )
 def test_what_has_another_name_is_told(tmp_path, text, name, problem, absent):
@@ -192,14 +182,8 @@ def test_without_a_file_nothing_is_written(tmp_path):
     "text, problem",
     [
         ("x = (\n", r"line 1: '(' was never closed"),
-        (
-            "import numpy\n\n1 / 0\n",
-            "ZeroDivisionError: division by zero, line 3: 1 / 0",
-        ),
-        (
-            "import nothing_of_this_name",
-            "No module named 'nothing_of_this_name', line 1",
-        ),
+        ("import numpy\n\n1 / 0\n", "ZeroDivisionError: division by zero, line 3: 1 / 0"),
+        ("import nothing_of_this_name", "No module named 'nothing_of_this_name', line 1"),
         ("raise SystemExit(3)", "raises SystemExit: 3, line 1: raise SystemExit(3)"),
         ("x = '\0'", "null byte"),
         (b"x = '\xe4'\n", "utf-8"),
@@ -228,11 +212,7 @@ def test_a_file_that_never_ends_is_stopped(tmp_path, monkeypatch):
     [
         ("linear = 3", "linear", "linear: expected a function"),
         ("Linear = 3", "Linear", "Linear: expected a class"),
-        (
-            "class Linear:\n    forward = 3",
-            "Linear",
-            "Linear.forward: expected a function",
-        ),
+        ("class Linear:\n    forward = 3", "Linear", "Linear.forward: expected a function"),
     ],
 )
 def test_what_is_no_function_is_named(tmp_path, text, name, problem):

@@ -7,18 +7,12 @@ from datetime import date
 
 import pytest
 
-from transformer_core.practice.exercises import find_exercise
-from transformer_core.practice.workspace import progress as module
-from transformer_core.practice.workspace.examined import (
-    OPEN,
-    RIGHT,
-    WRONG,
-    Examined,
-    examine_own,
-)
-from transformer_core.practice.workspace.folder import Own
-from transformer_core.practice.workspace.ledger import ledger
-from transformer_core.practice.workspace.progress import NEW, Progress
+from transformer_practice.exercises import find_exercise
+from transformer_practice.workspace import progress as module
+from transformer_practice.workspace.examined import OPEN, RIGHT, WRONG, Examined, examine_own
+from transformer_practice.workspace.folder import Own
+from transformer_practice.workspace.ledger import ledger
+from transformer_practice.workspace.progress import NEW, Progress
 
 
 def linear(x, weight, bias):
@@ -55,10 +49,7 @@ def examined(*functions, problem=""):
 
 
 NOTHING, FORWARD = examined(None, None), examined(linear, None)
-FINISHED, AVERAGED = (
-    examined(linear, backward(summed)),
-    examined(linear, backward(averaged)),
-)
+FINISHED, AVERAGED = (examined(linear, backward(summed)), examined(linear, backward(averaged)))
 BACKWARD, BROKEN = examined(None, alone), examined(None, None, problem="line 3: no")
 
 
@@ -69,11 +60,7 @@ BACKWARD, BROKEN = examined(None, alone), examined(None, None, problem="line 3: 
         (FORWARD, OPEN, "linear: right. linear_backward: not written yet."),
         (FINISHED, RIGHT, "right"),
         (BACKWARD, RIGHT, "right, with the package's forward pass"),
-        (
-            AVERAGED,
-            WRONG,
-            "wrong: linear_backward: dbias is wrong, dx and dweight are right.",
-        ),
+        (AVERAGED, WRONG, "wrong: linear_backward: dbias is wrong, dx and dweight are right."),
         (BROKEN, WRONG, "wrong: line 3: no"),
         (
             examined(lambda x, weight, bias: (1 / 0, None), backward(summed)),
@@ -106,9 +93,7 @@ def test_a_forgotten_return_is_wrong():
 
 
 def test_mistakes_that_come_to_the_same_are_all_remembered(tmp_path):
-    report = replace(
-        AVERAGED.report, mistakes=("linear-bias-averaged", "relu-in-place")
-    )
+    report = replace(AVERAGED.report, mistakes=("linear-bias-averaged", "relu-in-place"))
     progress = Progress(tmp_path)
     progress.note(AVERAGED._replace(report=report))
     ((_, said),) = progress.of("linear")["mistakes"]
@@ -160,9 +145,7 @@ def test_the_way_to_a_right_answer_is_remembered(tmp_path, days):
         ("06", "linear-bias-averaged"),
     ]
     assert entry["errors"].keys() == {"y", "dx", "dweight", "dbias"}
-    assert all(
-        error < 1e-12 for row in entry["errors"].values() for error in row.values()
-    )
+    assert all(error < 1e-12 for row in entry["errors"].values() for error in row.values())
     assert Progress(tmp_path).right() == {"linear"}
 
 
@@ -189,10 +172,7 @@ def test_nothing_new_is_not_written(tmp_path):
 
 
 def test_what_is_not_known_is_kept(tmp_path):
-    entries = {
-        "of_another_version": NEW | {"state": RIGHT},
-        "linear": NEW | {"mine": 1},
-    }
+    entries = {"of_another_version": NEW | {"state": RIGHT}, "linear": NEW | {"mine": 1}}
     (tmp_path / "progress.json").write_text(json.dumps(entries))
     progress = Progress(tmp_path)
     progress.note(FINISHED)

@@ -13,9 +13,9 @@ from transformer_core.layers.spec import LayerSpec
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.ops.linear import LinearCache
 from transformer_core.optim import Adam
-from transformer_core.practice.exercises import every_exercise, find_exercise
-from transformer_core.practice.workspace.folder import Own
-from transformer_core.practice.workspace.substitution import in_the_package, places
+from transformer_practice.exercises import every_exercise, find_exercise
+from transformer_practice.workspace.folder import Own
+from transformer_practice.workspace.substitution import in_the_package, places
 
 IDS, LENGTHS = np.array([[3, 1, 3], [0, 2, 1]]), np.array([3, 2])
 
@@ -55,9 +55,7 @@ def bert(dtype=np.float32):
     rng = np.random.default_rng(4)
     spec = LayerSpec(6, 2, 7, "post", dropout=0.3, dtype=dtype)
     model = Bert(spec, StackSpec(5, 4, 2), rng, tied=True, segments=2)
-    return step(
-        model, IDS, IDS, IDS > 1, segment_ids=IDS % 2, rng=np.random.default_rng(5)
-    )
+    return step(model, IDS, IDS, IDS > 1, segment_ids=IDS % 2, rng=np.random.default_rng(5))
 
 
 def encoder_decoder(dtype=np.float32):
@@ -105,9 +103,7 @@ def test_one_function_renamed_gives_the_same_bits(each):
 
 @MODELS
 @pytest.mark.parametrize(
-    "version",
-    [each for each in VERSIONS if places(find_exercise(each.exercise))],
-    ids=str,
+    "version", [each for each in VERSIONS if places(find_exercise(each.exercise))], ids=str
 )
 def test_another_right_version_gives_the_same_to_rounding(model, version):
     exercise = find_exercise(version.exercise)
@@ -267,5 +263,5 @@ def test_a_forward_pass_without_a_cache_is_named():
 
 
 def test_what_the_package_does_not_use_has_no_place():
-    assert places(find_exercise("rms_norm")) == []
+    assert places(find_exercise("RMSprop")) == []
     assert [place.name for place in places(find_exercise("Adam"))] == ["update"]

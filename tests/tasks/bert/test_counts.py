@@ -6,12 +6,7 @@ from transformer_core.tasks.bert.masking import mask, pack
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP
 
 A, B, C, D, V = 5, 6, 7, 8, 9
-BLOCKS = np.array(
-    [
-        [CLS, A, B, C, A, B, C, SEP],
-        [CLS, A, D, C, A, B, A, SEP],
-    ]
-)
+BLOCKS = np.array([[CLS, A, B, C, A, B, C, SEP], [CLS, A, D, C, A, B, A, SEP]])
 
 
 def test_frequencies_leave_special_tokens_out():

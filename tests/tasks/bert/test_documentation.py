@@ -41,9 +41,7 @@ def test_only_prose_is_left(documents):
 
 
 def test_nothing_is_run():
-    assert {"antigravity", "this", "turtle", "idlelib", "tkinter"}.isdisjoint(
-        sys.modules
-    )
+    assert {"antigravity", "this", "turtle", "idlelib", "tkinter"}.isdisjoint(sys.modules)
 
 
 def test_sources_are_parsed_and_not_run(tmp_path):

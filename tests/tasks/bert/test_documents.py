@@ -10,9 +10,7 @@ def test_a_file_becomes_passages_of_whole_paragraphs(tmp_path):
     file = tmp_path / "cats.txt"
     file.write_text("\n\n".join(PASSAGE))
     documents = read_documents(file)
-    assert [document.name for document in documents] == [
-        f"cats.txt {k}" for k in range(3)
-    ]
+    assert [document.name for document in documents] == [f"cats.txt {k}" for k in range(3)]
     assert "\n".join(document.text for document in documents).split("\n") == PASSAGE
     assert all(len(document.text) >= 1000 for document in documents[:-1])
 
@@ -39,9 +37,7 @@ def test_what_occurs_twice_is_read_once(tmp_path):
 
 
 def test_documents_of_one_name_fall_on_one_side():
-    documents = [
-        Document(f"object {k % 50}", f"{k}: text {k // 50}") for k in range(500)
-    ]
+    documents = [Document(f"object {k % 50}", f"{k}: text {k // 50}") for k in range(500)]
     training, held_out = split(documents, share=0.2)
     assert sorted(training + held_out) == sorted(d.text for d in documents)
     name = {document.text: document.name for document in documents}

@@ -2,9 +2,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators
 
 from transformer_core.tasks.bert.masking import mask, masked_batches, pack
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
@@ -15,8 +15,7 @@ SPECIALS = len(SPECIAL_TOKENS)
 
 def blocks(rng, count=20, length=16):
     documents = [
-        rng.integers(SPECIALS, V, rng.integers(1, 30)).tolist()
-        for _ in range(count * length // 8)
+        rng.integers(SPECIALS, V, rng.integers(1, 30)).tolist() for _ in range(count * length // 8)
     ]
     return pack(documents, length)[:count]
 
@@ -140,9 +139,7 @@ def test_the_batches_of_a_step_depend_on_the_seed_and_the_step_alone(rng):
     other = take(masked_batches(packed, 3, V, seed=4), 20)
     for one, another in zip(whole[11:], late, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(one, another, strict=True))
-    assert any(
-        not np.array_equal(a[1], b[1]) for a, b in zip(whole, other, strict=True)
-    )
+    assert any(not np.array_equal(a[1], b[1]) for a, b in zip(whole, other, strict=True))
 
 
 def test_no_two_steps_of_any_seeds_mask_alike(rng):

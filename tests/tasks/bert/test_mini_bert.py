@@ -6,20 +6,8 @@ import pytest
 from transformer_core.layers import AttentionSpec
 from transformer_core.ops import cross_entropy
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.mini_bert import (
-    SPEC,
-    fill_masks,
-    measure,
-    mini_bert,
-    rotation,
-)
-from transformer_core.tasks.bert.wordpiece import (
-    CLS,
-    MASK,
-    SEP,
-    token_ids,
-    train_wordpiece,
-)
+from transformer_core.tasks.bert.mini_bert import SPEC, fill_masks, measure, mini_bert, rotation
+from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, token_ids, train_wordpiece
 
 
 def small(width, heads):
@@ -174,9 +162,7 @@ def test_fill_gives_the_most_probable_pieces_of_each_mask(bert, tokenizer):
         assert sum(probabilities) == pytest.approx(1, abs=1e-5)
         assert words[0] == tokenizer.id_to_token(int(row.argmax()))
         assert set(words) == set(tokenizer.get_vocab())
-    assert fill_masks(bert, tokenizer, sentence, top=3) == [
-        answer[:3] for answer in answers
-    ]
+    assert fill_masks(bert, tokenizer, sentence, top=3) == [answer[:3] for answer in answers]
 
 
 def test_the_longest_sentence_fits(bert, tokenizer):

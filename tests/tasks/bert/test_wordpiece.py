@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import pytest
-from texts import ROOT
+from helpers.texts import ROOT
 
 from transformer_core.tasks.bert.wordpiece import (
     CLS,
@@ -48,8 +48,7 @@ def test_words_are_cut_into_known_pieces_and_put_together_again(tokenizer):
     assert UNK not in ids
     assert any(piece.startswith("##") for piece in pieces)
     words = "".join(
-        piece.removeprefix("##") if piece.startswith("##") else f" {piece}"
-        for piece in pieces
+        piece.removeprefix("##") if piece.startswith("##") else f" {piece}" for piece in pieces
     )
     assert words == " the catlike mouse chases the unchased cafe mice !"
     assert tokenizer.decode(ids) == "the catlike mouse chases the unchased cafe mice!"

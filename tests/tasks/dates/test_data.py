@@ -46,9 +46,7 @@ def test_dates_are_written_as_people_write_them(language, texts):
 
 
 def test_there_are_many_languages_and_scripts(dates):
-    scripts = {
-        unicodedata.name(c).split()[0] for c in dates.source.characters if c.isalpha()
-    }
+    scripts = {unicodedata.name(c).split()[0] for c in dates.source.characters if c.isalpha()}
     assert len(LANGUAGES) >= 10
     assert {form.language for form in dates.formats} == set(LANGUAGES)
     assert scripts == {"LATIN", "CYRILLIC", "GREEK", "ARABIC", "CJK", "HANGUL"}
@@ -165,9 +163,7 @@ def test_formats_can_be_left_out():
 
 def test_batches_are_training_days_and_no_others(dates):
     training = {day.isoformat() for day in split_days().training}
-    for source, source_lengths, target, target_lengths in islice(
-        dates.batches(32, seed=0), 100
-    ):
+    for source, source_lengths, target, target_lengths in islice(dates.batches(32, seed=0), 100):
         assert source.shape == (32, source_lengths.max())
         assert target.shape == (32, 12) and (target_lengths == 12).all()
         assert ((source == 0).sum(axis=1) == source.shape[1] - source_lengths).all()

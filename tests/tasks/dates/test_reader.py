@@ -4,17 +4,16 @@ import pytest
 from transformer_core.layers.spec import LayerSpec
 from transformer_core.models import EncoderDecoder
 from transformer_core.models.stack_spec import StackSpec
+from transformer_core.ops import softmax
 from transformer_core.tasks.dates import Characters
+from transformer_core.tasks.dates.characters import END, START
 from transformer_core.tasks.dates.reader import DateReader
 
 
 @pytest.fixture(scope="module")
 def reader():
     """A small reader that is not trained: it writes something."""
-    source, target = (
-        Characters(" 0123456789acehmnrsty年日月"),
-        Characters("-0123456789"),
-    )
+    source, target = (Characters(" 0123456789acehmnrsty年日月"), Characters("-0123456789"))
     model = EncoderDecoder(
         LayerSpec(8, 2, 16, "pre"),
         StackSpec(len(source), 20, 1),
@@ -41,6 +40,22 @@ def test_texts_are_read_in_their_order_as_each_on_its_own(reader):
 @pytest.mark.parametrize("together", [1, 2, 5])
 def test_it_does_not_matter_how_many_are_read_together(reader, together):
     assert reader.read(TEXTS, together) == reader.read(TEXTS)
+
+
+def test_the_probabilities_of_all_answers_of_a_length_sum_to_less_than_1(reader):
+    answers = [a + b for a in reader.target.characters for b in reader.target.characters]
+    total = sum(reader.probability("5 mars 1998", answer) for answer in answers)
+    assert 0 < total < 1
+
+
+def test_the_probability_is_that_of_the_steps_to_the_answer_and_its_end(reader):
+    state = reader.model.begin(*reader.source.encode(["5 mars 1998"]))
+    newest, expected = START, 1.0
+    for token in [*reader.target.encode(["1998-03"])[0][0], END]:
+        logits, state = reader.model.step(np.array([newest]), state)
+        expected *= softmax(logits)[0][0, token]
+        newest = token
+    assert reader.probability("5 mars 1998", "1998-03") == pytest.approx(expected, rel=1e-5)
 
 
 def test_texts_are_normalised(reader):

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from cases import STACKS
+from helpers.cases import STACKS
+from helpers.witnesses import generators, normal, randomise
 from hypothesis import given
 from hypothesis import strategies as st
-from witnesses import generators, normal, randomise
 
 from transformer_core.gradient_check import central_difference, gradient_error
 from transformer_core.layers import LayerSpec
@@ -117,9 +117,7 @@ def test_gradient_descent_comes_down_to_the_floor(seed):
     for _ in range(4000):
         y, cache = layer_norm(x, gamma, beta, eps=1e-20)
         _, loss_cache = mean_squared_error(y, np.broadcast_to(targets, y.shape))
-        dx, _, _ = layer_norm_backward(
-            mean_squared_error_backward(20, loss_cache), cache
-        )
+        dx, _, _ = layer_norm_backward(mean_squared_error_backward(20, loss_cache), cache)
         x -= dx
     lowest = ((y - targets) ** 2).mean(axis=-1).min(axis=0).mean()
     assert floor - 1e-12 <= lowest <= floor + 1e-6
@@ -142,10 +140,7 @@ def test_equal_rows_count_as_often_as_they_occur(rng):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (
-            lambda rng: Reconstruction(rng, vocabulary=0),
-            "vocabulary: expected .* got 0",
-        ),
+        (lambda rng: Reconstruction(rng, vocabulary=0), "vocabulary: expected .* got 0"),
         (lambda rng: Reconstruction(rng, length=0), "length: expected .* got 0"),
         (lambda rng: Reconstruction(rng, width=5), "width: expected an even .* got 5"),
         (lambda rng: Reconstruction(rng, std=0), "std: expected a positive .* got 0"),
@@ -153,10 +148,7 @@ def test_equal_rows_count_as_often_as_they_occur(rng):
         (lambda rng: predict_zero(np.ones((0, 2))), "targets: expected at least one"),
         (lambda rng: predict_zero([1.0]), "targets: expected a NumPy array, got list"),
         (lambda rng: predict_mean(np.ones((0, 2))), "targets: expected at least one"),
-        (
-            lambda rng: predict_mean(np.array(1.0)),
-            r"targets: .* \(\.\.\., D\), got \(\)",
-        ),
+        (lambda rng: predict_mean(np.array(1.0)), r"targets: .* \(\.\.\., D\), got \(\)"),
         (
             lambda rng: layer_norm_floor(np.ones((2, 3)), np.ones(2), np.ones(3)),
             r"gamma: expected shape \(3\), got \(2,\)",

@@ -28,11 +28,6 @@ def read_documents(path: str | Path) -> list[Document]:
     Returns
     -------
     list of Document
-
-    Raises
-    ------
-    ValueError
-        If there is no such file or folder, no text in it, or a file is not UTF-8.
     """
     if not isinstance(path, (str, Path)) or path == "":
         raise ValueError(f"path: expected a file or a folder, got {path!r}")
@@ -98,11 +93,6 @@ def split(
     -------
     training, held_out : list of str
         The texts, in their order.
-
-    Raises
-    ------
-    ValueError
-        If a side is empty, or the share out of range.
     """
     if not is_real(share) or not 0 < share < 1:
         raise ValueError(f"share: expected a number between 0 and 1, got {share}")

@@ -31,11 +31,6 @@ def pack(documents: Iterable[Sequence[int]], length: int) -> np.ndarray:
     Returns
     -------
     ndarray of int32 (blocks, T)
-
-    Raises
-    ------
-    ValueError
-        If there are too few tokens for one block, or an id is no whole number that an int32 holds.
     """
     check_positive_int("length", length)
     if length < 3:
@@ -81,11 +76,6 @@ def mask(
         What the model sees.
     masked : ndarray of bool (B, T)
         Where it has to say what was there.
-
-    Raises
-    ------
-    ValueError
-        If all tokens are special, an id is outside the vocabulary, or the share out of range.
 
     Source: Devlin et al. 2019.
     """

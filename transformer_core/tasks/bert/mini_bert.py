@@ -55,11 +55,6 @@ def mini_bert(
     Returns
     -------
     Bert
-
-    Raises
-    ------
-    ValueError
-        If a share is negative or not finite, none is positive, or the width is odd.
     """
     check_shares(shares)
     stack = StackSpec(len(shares), length, layers)
@@ -146,11 +141,6 @@ def measure(
     Returns
     -------
     loss, accuracy : float
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, nothing is masked, or an id is unknown.
     """
     check_shape("inputs", inputs, "N", "T")
     check_shape("targets", targets, *inputs.shape)
@@ -184,11 +174,6 @@ def fill_masks(
     -------
     list of list of (str, float)
         For each [MASK] the most probable pieces of words, with their probabilities.
-
-    Raises
-    ------
-    ValueError
-        If the sentence is not Unicode, has no [MASK] or is too long for the model.
     """
     check_positive_int("top", top)
     if not isinstance(sentence, str):

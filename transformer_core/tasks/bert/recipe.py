@@ -1,15 +1,18 @@
 """The training of the chapter *Mini-BERT*."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from transformer_core.distributed import Communicator
+from transformer_core.distributed.over_ranks import over_ranks
+from transformer_core.foundation.files import from_safetensors, to_safetensors
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert
 from transformer_core.optim import AdamW, warmup_stable_decay
+from transformer_core.ranks import Communicator
 from transformer_core.tasks.bert.counts import Trigrams, frequencies
 from transformer_core.tasks.bert.documentation import documentation
 from transformer_core.tasks.bert.documents import read_documents, split
@@ -26,14 +29,7 @@ from transformer_core.tasks.bert.wordpiece import (
     token_ids,
     train_wordpiece,
 )
-from transformer_core.training import (
-    DataParallel,
-    Recipe,
-    Run,
-    Training,
-    load_settings,
-)
-from transformer_core.training.run import from_safetensors, to_safetensors
+from transformer_core.training import Recipe, Run, Training, load_settings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -81,24 +77,21 @@ def build(settings: dict, shares: np.ndarray) -> Bert:
     return mini_bert(
         shares,
         np.random.default_rng(settings["seed"]),
-        LayerSpec(**settings["spec"]),
+        LayerSpec.from_settings(settings["spec"]),
         settings["length"],
         settings["layers"],
     )
 
 
 def training(
-    settings: dict, files: dict[str, bytes], communicator: Communicator
+    settings: dict, files: dict[str, bytes], communicator: Communicator, **scheme: int
 ) -> Training:
     blocks, _ = from_safetensors(BLOCKS, files[BLOCKS])
     vocabulary, seed = settings["vocabulary"], settings["seed"]
     bert = build(settings, frequencies(blocks["training"], vocabulary))
-    in_parallel = DataParallel(
-        bert.loss_and_gradients, masked_tokens, communicator=communicator
-    )
     peak = settings["learning_rate"]
-    optimizer = AdamW(bert.parameters, peak, beta2=settings["beta2"])
-    optimizer.map = in_parallel.map
+    adamw = partial(AdamW, learning_rate=peak, beta2=settings["beta2"])
+    parallel = over_ranks(bert, masked_tokens, adamw, communicator, **scheme)
 
     def batches(first):
         return masked_batches(
@@ -130,7 +123,16 @@ def training(
         ):
             yield f"held-out masked tokens restored by {name}", f"{right:.2%}"
 
-    return Training(in_parallel, optimizer, batches, schedule, measures)
+    return Training(
+        parallel.scheme,
+        parallel.optimizer,
+        batches,
+        schedule,
+        measures,
+        parallel.gather,
+        parallel.scatter,
+        bert.set_parameters,
+    )
 
 
 def masked_tokens(ids, targets, masked):
@@ -149,11 +151,6 @@ def load(folder: str | Path) -> "tuple[Bert, Tokenizer]":
     -------
     bert : Bert
     tokenizer : tokenizers.Tokenizer
-
-    Raises
-    ------
-    ValueError
-        If it has not, or the run is damaged.
     """
     run = Run(folder)
     settings = load_settings(run, RECIPE)

@@ -78,13 +78,7 @@ def train_wordpiece(texts: list[str], vocabulary: int = 8192) -> "Tokenizer":
 
 
 def load_wordpiece(path: str | Path) -> "Tokenizer":
-    """Read a tokenizer that ``tokenizer.save(path)`` wrote.
-
-    Raises
-    ------
-    ValueError
-        If there is no such file, it is not whole, or its special tokens are not those of BERT.
-    """
+    """Read a tokenizer that ``tokenizer.save(path)`` wrote."""
     from tokenizers import Tokenizer
 
     if not isinstance(path, (str, Path)) or not str(path):

@@ -56,11 +56,6 @@ class Characters:
         -------
         ids : ndarray of int (B, T)
         lengths : ndarray of int (B,)
-
-        Raises
-        ------
-        ValueError
-            If there is no text, a text is empty, or a character has no id.
         """
         texts = strings("texts", texts)
         if not texts:
@@ -77,13 +72,7 @@ class Characters:
         return ids, lengths
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
-        """Return the text of a row of ids: its characters up to the end, specials left out.
-
-        Raises
-        ------
-        ValueError
-            If there is no id, or one that is not of the vocabulary.
-        """
+        """Return the text of a row of ids: its characters up to the end, specials left out."""
         ids = np.asarray(ids)
         check_shape("ids", ids, "T")
         check_ids("ids", ids, len(self))

@@ -103,13 +103,7 @@ class DateFormat:
 
 
 def locales(language: str) -> list["Locale"]:
-    """Return the locales of CLDR that a language is written as in.
-
-    Raises
-    ------
-    ValueError
-        If CLDR does not know the language.
-    """
+    """Return the locales of CLDR that a language is written as in."""
     from babel import Locale, UnknownLocaleError
 
     try:
@@ -130,11 +124,6 @@ def date_formats(language: str) -> list[DateFormat]:
     -------
     list of DateFormat
         No two write every date alike.
-
-    Raises
-    ------
-    ValueError
-        If CLDR does not know the language.
     """
     formats: dict[tuple[str, ...], DateFormat] = {}
     for locale in locales(language):
@@ -162,11 +151,6 @@ def normalise(text: str) -> str:
 
     Any run of white space becomes one space. What spelling rules settle is not left to a model:
     full-width digits, capitals, the direction marks in Arabic dates.
-
-    Raises
-    ------
-    ValueError
-        If it is not a string.
     """
     if not isinstance(text, str):
         raise ValueError(f"text: expected a string, got {type(text).__name__}")
@@ -213,12 +197,6 @@ class Dates:
         Of CLDR.
     without : collection of (str, str)
         Locale and name of the formats to leave out.
-
-    Raises
-    ------
-    ValueError
-        If there is no language, one that CLDR does not know, or one that is left no format; or if
-        there is no such format to leave out.
     """
 
     def __init__(

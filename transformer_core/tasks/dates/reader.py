@@ -1,9 +1,11 @@
 """An encoder-decoder with its characters: it reads dates."""
 
 from collections.abc import Iterable
+from math import exp
 
 from transformer_core.foundation.checks import check_positive_int
 from transformer_core.models import EncoderDecoder, greedy_search
+from transformer_core.ops import cross_entropy
 from transformer_core.tasks.dates.characters import END, PAD, START, Characters, strings
 from transformer_core.tasks.dates.data import normalise
 
@@ -36,12 +38,6 @@ class DateReader:
         Returns
         -------
         list of str
-
-        Raises
-        ------
-        ValueError
-            If a text is empty, too long for the model, or holds a character that the model does
-            not know; naming the text.
         """
         check_positive_int("together", together)
         texts = [self.prepare(text) for text in strings("texts", texts)]
@@ -57,6 +53,14 @@ class DateReader:
             for row, target in zip(rows, written, strict=True):
                 answers[row] = self.target.decode(target)
         return answers
+
+    def probability(self, text: str, answer: str) -> float:
+        """Return the probability that the model gives to an answer, its end included."""
+        source, _ = self.source.encode([self.prepare(text)])
+        target, _ = self.target.encode([answer], framed=True)
+        logits, _ = self.model.forward(source, target[:, :-1])
+        loss, _ = cross_entropy(logits, target[:, 1:])
+        return exp(-float(loss) * (target.shape[1] - 1))
 
     def prepare(self, text: str) -> str:
         """Return the text normalised; raise ``ValueError`` unless the model can read it."""

@@ -1,25 +1,21 @@
 """The training of the chapter *Training the encoder–decoder*."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from transformer_core.distributed import Communicator
+from transformer_core.distributed.over_ranks import over_ranks
 from transformer_core.layers import LayerSpec
 from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.ranks import Communicator
 from transformer_core.tasks.dates.characters import Characters
 from transformer_core.tasks.dates.data import Dates, split_days
 from transformer_core.tasks.dates.reader import DateReader
 from transformer_core.tasks.dates.rules import DateRules
-from transformer_core.training import (
-    DataParallel,
-    Recipe,
-    Run,
-    Training,
-    load_settings,
-)
+from transformer_core.training import Recipe, Run, Training, load_settings
 
 DEFAULTS = {
     "spec": asdict(LayerSpec(64, 4, 256, "pre")),
@@ -51,7 +47,7 @@ def build(settings: dict) -> DateReader:
     """Build what the settings of a run describe, untrained."""
     source, target = Characters(settings["characters"]), Characters("-0123456789")
     model = EncoderDecoder(
-        LayerSpec(**settings["spec"]),
+        LayerSpec.from_settings(settings["spec"]),
         StackSpec(len(source), settings["longest"], settings["encoder_layers"]),
         StackSpec(len(target), len("YYYY-MM-DD") + 1, settings["decoder_layers"]),
         np.random.default_rng(settings["seed"]),
@@ -60,7 +56,7 @@ def build(settings: dict) -> DateReader:
 
 
 def training(
-    settings: dict, files: dict[str, bytes], communicator: Communicator
+    settings: dict, files: dict[str, bytes], communicator: Communicator, **scheme: int
 ) -> Training:
     data, reader = Dates(), build(settings)
     model, peak = reader.model, settings["learning_rate"]
@@ -83,14 +79,17 @@ def training(
             right = np.mean([a == b for a, b in zip(read, answers, strict=True)])
             yield f"unseen dates read right by {name}", f"{right:.2%}"
 
+    adam = partial(Adam, learning_rate=peak, beta2=settings["beta2"])
+    parallel = over_ranks(model, counted_tokens, adam, communicator, **scheme)
     return Training(
-        DataParallel(
-            model.loss_and_gradients, counted_tokens, communicator=communicator
-        ),
-        Adam(model.parameters, peak, beta2=settings["beta2"]),
+        parallel.scheme,
+        parallel.optimizer,
         lambda first: data.batches(settings["batch"], settings["seed"], first),
         schedule,
         measures,
+        parallel.gather,
+        parallel.scatter,
+        model.set_parameters,
     )
 
 
@@ -102,13 +101,7 @@ RECIPE = Recipe("dates", DEFAULTS, ("steps",), training, prepare)
 
 
 def load(folder: str | Path) -> DateReader:
-    """Return the reader that ``train dates`` has trained into a folder.
-
-    Raises
-    ------
-    ValueError
-        If it has not, or the run is damaged.
-    """
+    """Return the reader that ``train dates`` has trained into a folder."""
     run = Run(folder)
     reader = build(load_settings(run, RECIPE))
     run.load_checkpoint(reader.model.parameters())

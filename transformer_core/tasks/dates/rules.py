@@ -21,11 +21,6 @@ class DateRules:
         Of CLDR.
     month_first : bool
         The order told: 3/5/1998 is in March if true, in May if false.
-
-    Raises
-    ------
-    ValueError
-        If there is no language, or one that CLDR does not know.
     """
 
     def __init__(

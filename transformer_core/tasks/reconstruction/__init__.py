@@ -9,11 +9,4 @@ from transformer_core.tasks.reconstruction.data import (
 from transformer_core.tasks.reconstruction.model import Reconstructor
 from transformer_core.tasks.reconstruction.recipe import load
 
-__all__ = [
-    "Reconstruction",
-    "Reconstructor",
-    "layer_norm_floor",
-    "load",
-    "predict_mean",
-    "predict_zero",
-]
+__all__ = sorted(name for name, value in globals().items() if callable(value))

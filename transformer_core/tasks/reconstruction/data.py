@@ -98,11 +98,6 @@ def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -
     -------
     float
         In the units of the targets squared.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit together, an array is empty or not of finite numbers, or D is 1.
     """
     targets = in_double("targets", targets, ..., "D")
     width = targets.shape[-1]

@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_core.foundation.names import join
 from transformer_core.layers import Layer, LayerSpec, Linear
-from transformer_core.models.encoder import Encoder, EncoderCache
+from transformer_core.models.stack import Encoder, StackCache
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.mean_squared_error import (
     mean_squared_error,
@@ -15,7 +15,7 @@ from transformer_core.ops.mean_squared_error import (
 
 
 class ReconstructorCache(NamedTuple):
-    encoder: EncoderCache
+    encoder: StackCache
     readout: LinearCache | None
 
 

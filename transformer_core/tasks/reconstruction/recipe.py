@@ -1,18 +1,20 @@
 """The training of the chapter *Training the encoder*."""
 
 from dataclasses import asdict
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 
 import numpy as np
 
-from transformer_core.distributed import Communicator
+from transformer_core.distributed.over_ranks import over_ranks
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
 from transformer_core.optim import Adam, warmup_stable_decay
+from transformer_core.ranks import Communicator
 from transformer_core.tasks.reconstruction.data import Reconstruction, predict_zero
 from transformer_core.tasks.reconstruction.model import Reconstructor
-from transformer_core.training import DataParallel, Recipe, Run, Training, load_settings
+from transformer_core.training import Recipe, Run, Training, load_settings
 
 DEFAULTS = {
     "spec": asdict(LayerSpec(64, 4, 256, "pre")),
@@ -30,11 +32,13 @@ UNSEEN_SEQUENCES = 256
 
 def build(settings: dict, rng: np.random.Generator) -> Reconstructor:
     """Build what the settings of a run describe, untrained."""
-    return Reconstructor(LayerSpec(**settings["spec"]), settings["layers"], rng)
+    return Reconstructor(
+        LayerSpec.from_settings(settings["spec"]), settings["layers"], rng
+    )
 
 
 def training(
-    settings: dict, files: dict[str, bytes], communicator: Communicator
+    settings: dict, files: dict[str, bytes], communicator: Communicator, **scheme: int
 ) -> Training:
     rng = np.random.default_rng(settings["seed"])
     task = Reconstruction(rng, width=settings["spec"]["width"])
@@ -55,14 +59,17 @@ def training(
         yield "MSE on unseen sequences", error(*unseen)
         yield "MSE of predicting zero", f"{predict_zero(unseen[1]):.5f}"
 
+    adam = partial(Adam, learning_rate=peak, beta2=settings["beta2"])
+    parallel = over_ranks(model, sequences, adam, communicator, threads=1, **scheme)
     return Training(
-        DataParallel(
-            model.loss_and_gradients, sequences, threads=1, communicator=communicator
-        ),
-        Adam(model.parameters, peak, beta2=settings["beta2"]),
+        parallel.scheme,
+        parallel.optimizer,
         lambda first: repeat(batch),
         schedule,
         measures,
+        parallel.gather,
+        parallel.scatter,
+        model.set_parameters,
     )
 
 
@@ -74,13 +81,7 @@ RECIPE = Recipe("encoder", DEFAULTS, ("epochs",), training)
 
 
 def load(folder: str | Path) -> Reconstructor:
-    """Return the model that ``train encoder`` has trained into a folder.
-
-    Raises
-    ------
-    ValueError
-        If it has not, or the run is damaged.
-    """
+    """Return the model that ``train encoder`` has trained into a folder."""
     run = Run(folder)
     model = build(load_settings(run, RECIPE), np.random.default_rng(0))
     run.load_checkpoint(model.parameters())

@@ -1,0 +1,319 @@
+"""Malformed input to ranks: collectives, groups, cut layers, schedules, costs."""
+
+import numpy as np
+from helpers.malformed import (
+    RNG,
+    Choice,
+    Named,
+    Setting,
+    Table,
+    array,
+    call,
+    not_negative,
+    on_two,
+    positive,
+    rate,
+    whole,
+)
+
+from transformer_core import distributed
+from transformer_core.distributed import (
+    Bucket,
+    DataParallel,
+    LocalSteps,
+    ParallelReadout,
+    ParallelSelfAttention,
+    PipelineBert,
+    ShardedOptimizer,
+    ShardedParameters,
+    TensorParallelBert,
+    VocabularyEmbedding,
+    gpipe,
+)
+from transformer_core.layers import (
+    AttentionSpec,
+    Embedding,
+    LayerSpec,
+    Linear,
+    MultiHeadSelfAttention,
+    TiedReadout,
+)
+from transformer_core.layers.layer import Layer
+from transformer_core.models import Bert, StackSpec
+from transformer_core.optim import SGD, AdamW
+from transformer_core.ranks import Communicator
+from transformer_core.tasks.reconstruction import Reconstructor
+
+
+def seeded():
+    return np.random.default_rng(0)
+
+
+def bert(heads=2, hidden=7, vocabulary=9, layers=2):
+    spec = LayerSpec(6, AttentionSpec(heads), hidden, "pre", dtype="float64")
+    return Bert(spec, StackSpec(vocabulary, 4, layers), seeded(), tied=True)
+
+
+class Two(Layer):
+    """A model of two arrays."""
+
+    def __init__(self):
+        self.a, self.b = np.ones((6, 7)), np.ones(7)
+
+    def loss_and_gradients(self):
+        return 1.0, {name: 2 * array for name, array in self.parameters().items()}
+
+
+ALONE = Communicator()
+MODEL = Reconstructor(LayerSpec(6, 2, 7, "pre", dtype="float64"), 1, seeded())
+PARALLEL = DataParallel(MODEL, lambda *shard: 1)
+F, G = distributed.conjugate_pair(ALONE)
+EMBEDDING = Embedding(9, 6, seeded(), dtype="float64")
+OBJECTS = {
+    "ColumnParallel": distributed.ColumnParallel(Linear(6, 7, seeded(), "float64"), F),
+    "ParallelReadout": ParallelReadout(TiedReadout(9, "float64"), F),
+    "ParallelSelfAttention": ParallelSelfAttention(
+        MultiHeadSelfAttention(6, 2, seeded(), "float64"), F, G, ALONE
+    ),
+    "RowParallel": distributed.RowParallel(Linear(6, 7, seeded(), "float64"), G),
+    "VocabularyEmbedding": VocabularyEmbedding(EMBEDDING, 9, G, ALONE),
+}
+BERT = bert()
+BUCKET = Bucket(Two().parameters(), ALONE)
+IDS = np.array([[3, 1, 3, 5], [0, 2, 1, 8]])
+X = seeded().normal(size=(2, 4, 6))
+
+
+def with_bert(work, **how):
+    """Call ``work(model, ...)`` on two ranks, with a BERT that is cut."""
+    return on_two(lambda c, **given: work(TensorParallelBert(BERT, c, **how), **given))
+
+
+def with_piped(work):
+    """Call ``work(stage, ...)`` on two ranks, with a stage of a BERT."""
+    return on_two(lambda c, **given: work(PipelineBert(BERT, c), **given))
+
+
+def of_batches(stage, batches, **arrays):
+    stage.in_micro_batches([tuple(arrays.values())] if batches == "valid" else batches)
+
+
+def backward_of_bert(model, dlogits):
+    _, cache = model.forward(IDS)
+    words = model.communicator.bounds(9)[model.communicator.rank]
+    whole_row = np.shape(dlogits)[-1:] == (9,) and isinstance(dlogits, np.ndarray)
+    model.backward(dlogits[..., words] if whole_row else dlogits, cache)
+
+
+def backward_of_encoder(model, dy):
+    model.encoder.backward(dy, model.encoder.forward(X)[1])
+
+
+def through(pair, *ways):
+    """Send an array through the first of a pair, forward or backward; the other one is like it."""
+
+    def work(communicator, x):
+        first, _ = pair(communicator)
+        for way in ways:
+            getattr(first, way)(x)
+
+    return call(on_two(work), x=array((2, 4, 6)))
+
+
+def sharded(kind):
+    """The lines of one way to shard: of one rank, whose pieces are flat, or of two."""
+
+    def on_one(method):
+        return lambda **given: getattr(kind(Two(), AdamW, ALONE), method)(**given)
+
+    def loss_and_gradients(communicator, weight):
+        kind(Two(), AdamW, communicator).of_shard(weight=weight)
+
+    return {
+        "cut": call(on_one("cut"), arrays=Named(**PAIR)),
+        "of_shard": call(on_two(loss_and_gradients), weight=positive(1.0)),
+        "norm": call(on_one("norm"), grads=GRADS),
+        "scatter": call(
+            on_one("scatter"),
+            parameters=Named(a="reals 6 7", b="reals 7"),
+            optimizer=Choice(
+                AdamW(Two().parameters()), [SGD(Two().parameters(), 0.1, momentum=0.9)]
+            ),
+        ),
+        "gather": call(on_one("gather"), root=Choice(0, [2, -1, "0", 0.5, [0], True])),
+    }
+
+
+RANK = Choice(0, [2, -1, None, "0", 0.0, 0.5, [0], 10**30, True])
+PAIR = {"a": "anything 6 7", "b": "anything 7"}
+PIECES = Named(free=True, **{"a": "anything 6 7", "hidden.weight": "anything 6 7"})
+FUSED = Named(free=True, **{"a": "anything 6", "query_key_value.weight": "anything 6 9"})
+GRADS = Named(free=True, **{"a": "reals 6", "hidden.weight": "reals 6 7"})
+MASKED = {
+    "ids": "ids B 4",
+    "targets": "answers B 4",
+    "masked": "booleans B 4",
+    "keep": "mask B 2 4 4",
+}
+SCHEDULE = Choice(gpipe(2, 3), [None, [], 3, "text", [None], [(0, 0, True, 0)], {}, gpipe])
+
+CUT = {
+    "conjugate_pair": through(distributed.conjugate_pair, "backward"),
+    "sequence_pair": through(distributed.sequence_pair, "forward", "backward"),
+    "ColumnParallel.forward": {"x": "... 6"},
+    "ParallelReadout.forward": {"h": "... D", "table": "9 D"},
+    "ParallelSelfAttention": call(
+        on_two(
+            lambda c, heads: ParallelSelfAttention(
+                MultiHeadSelfAttention(6, heads, seeded()), F, G, c
+            )
+        ),
+        heads=Choice(2, [0, 1, 3, None, "2"]),
+    ),
+    "ParallelSelfAttention.backward": {},
+    "ParallelSelfAttention.forward": {"x": "B T 6", "keep": "mask B 2 T T"},
+    "RowParallel.forward": {"x": "... 6"},
+    "SequenceParallelEncoder.backward": call(
+        with_bert(backward_of_encoder, sequence=True), dy="2 4 6"
+    ),
+    "SequenceParallelEncoder.forward": call(
+        with_bert(lambda model, **given: model.encoder.forward(**given), sequence=True),
+        x="B S 6",
+        keep="mask B 2 S S",
+    ),
+    "TensorParallelBert": call(
+        on_two(lambda c, **sizes: TensorParallelBert(bert(**sizes), c)),
+        heads=Choice(2, [1, 3]),
+        hidden=Choice(7, [1]),
+        vocabulary=Choice(9, [1]),
+    ),
+    "TensorParallelBert.backward": call(with_bert(backward_of_bert), dlogits="2 4 9"),
+    "TensorParallelBert.cut": call(with_bert(TensorParallelBert.cut), arrays=FUSED),
+    "TensorParallelBert.forward": call(
+        with_bert(TensorParallelBert.forward),
+        ids="ids B 4",
+        masked="optional booleans B 4",
+        keep="mask B 2 4 4",
+    ),
+    "TensorParallelBert.gather": call(with_bert(TensorParallelBert.gather), arrays=FUSED),
+    "TensorParallelBert.loss_and_gradients": call(
+        with_bert(TensorParallelBert.loss_and_gradients), **MASKED
+    ),
+    "TensorParallelBert.norm": call(with_bert(TensorParallelBert.norm), grads=GRADS),
+    "VocabularyEmbedding": call(
+        lambda vocabulary: VocabularyEmbedding(EMBEDDING, vocabulary, G, ALONE),
+        vocabulary=Setting(9, lambda v: False),
+    ),
+    "VocabularyEmbedding.forward": {"ids": "ids ..."},
+    "cut": call(lambda arrays: distributed.cut(arrays, ALONE), arrays=PIECES),
+    "gather": call(lambda arrays: distributed.gather(arrays, ALONE), arrays=PIECES),
+    "norm_of_pieces": call(lambda grads: distributed.norm_of_pieces(grads, ALONE), grads=GRADS),
+    "vocabulary_cross_entropy": call(
+        lambda logits, targets, vocabulary: distributed.vocabulary_cross_entropy(
+            logits, targets, vocabulary, ALONE
+        ),
+        logits="... 9",
+        targets="ids ...",
+        vocabulary=Setting(9, lambda v: False),
+    ),
+}
+
+PIPELINE = {
+    "PipelineBert": call(
+        on_two(lambda c, layers: PipelineBert(bert(layers=layers), c)),
+        layers=Choice(2, [1]),
+    ),
+    "PipelineBert.in_micro_batches": call(
+        with_piped(of_batches),
+        batches=Choice(
+            "valid",
+            [None, 3, [], "text", [None], [3], [()], [(IDS, IDS)], [(None, None, None)],
+             [(IDS, IDS, IDS > 9)], [6 * (IDS,)], {}],
+        ),
+        **MASKED,
+    ),
+    "PipelineBert.norm": call(with_piped(PipelineBert.norm), grads=GRADS),
+    "bubble": call(distributed.bubble, schedule=SCHEDULE),
+    "gpipe": call(gpipe, stages=whole(2), batches=whole(3)),
+    "live_activations": call(distributed.live_activations, schedule=SCHEDULE),
+    "one_forward_one_backward": call(
+        distributed.one_forward_one_backward, stages=whole(2), batches=whole(3)
+    ),
+}  # fmt: skip
+
+LOCAL = {
+    "DataParallel": call(
+        lambda threads: DataParallel(None, None, threads), threads=whole(2, optional=True)
+    ),
+    "DataParallel.loss_and_gradients": call(
+        lambda inputs, targets, keep, rng: PARALLEL.loss_and_gradients(
+            inputs, targets, keep, rng=rng
+        ),
+        inputs="B T 6",
+        targets="B1 T 6",  # of length 1: the same for all sequences
+        keep="mask B 2 T T",
+        rng=RNG,
+    ),
+    "LocalSteps": call(
+        LocalSteps,
+        parameters=Named(free=True, a="6 7", b="7"),
+        learning_rate=positive(0.7),
+        momentum=rate(0.9),
+    ),
+    "LocalSteps.catch_up": call(
+        on_two(lambda c, root: LocalSteps({"a": np.ones(3)}).catch_up(c, root)), root=RANK
+    ),
+    "LocalSteps.meet": call(
+        on_two(lambda c, weight: LocalSteps({"a": np.ones(3)}).meet(c, weight)),
+        weight=positive(1.0),
+    ),
+}
+
+SHARDED = {
+    "Bucket": call(lambda arrays: Bucket(arrays, ALONE), arrays=Named(free=True, **PAIR)),
+    "Bucket.all_gather": call(BUCKET.all_gather, pieces=Named(a="doubles 42", b="doubles 7")),
+    "Bucket.reduce_scatter": call(
+        BUCKET.reduce_scatter, grads=Named(a="6 7", b="7"), share=not_negative(0.5)
+    ),
+    "ShardedOptimizer": call(
+        lambda stage: ShardedOptimizer(Two(), AdamW, ALONE, stage),
+        stage=Choice(1, [0, 3, -1, None, "1", 1.5, [1], {}]),
+    ),
+}
+for kind in (ShardedOptimizer, ShardedParameters):
+    SHARDED |= {f"{kind.__name__}.{name}": line for name, line in sharded(kind).items()}
+
+LINES = CUT | PIPELINE | LOCAL | SHARDED
+# What takes nothing but objects of the package, or is called by the package alone.
+WITHOUT = {
+    "ColumnParallel.set_parameters",
+    "ParallelReadout.set_parameters",
+    "ParallelSelfAttention.set_parameters",
+    "RowParallel.set_parameters",
+    "SequenceParallelEncoder.set_parameters",
+    "TensorParallelBert.loss",
+    "TensorParallelBert.loss_backward",
+    "ColumnParallel",
+    "DataParallel.map",
+    "DataParallel.over_ranks",
+    "DataParallel.parameters",
+    "GatheredLayer",
+    "OwnDraws",
+    "OwnDraws.random",  # by dropout, with the shape of what it drops
+    "ParallelReadout",
+    "PipelineBert.loss_and_gradients",  # cuts a batch, as DataParallel does
+    "ReducedLayer",
+    "RowParallel",
+    "SequenceParallelEncoder",
+    "ShardedOptimizer.enclosed",
+    "ShardedOptimizer.loss_and_gradients",  # cuts a batch, as DataParallel does
+    "ShardedOptimizer.parameters",
+    "ShardedOptimizer.from_ranks",
+    "ShardedOptimizer.reduce",
+    "ShardedOptimizer.whole",
+    "ShardedParameters",
+    "ShardedParameters.enclosed",
+    "ShardedParameters.gathered",
+}
+TABLE = Table("tests/distributed/test_malformed.py", [distributed], LINES, (), OBJECTS, WITHOUT)
+test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = TABLE.tests()

@@ -1,0 +1,300 @@
+"""Every op and every layer at a generic point."""
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from helpers.witnesses import causal, normal, padding, randomise, scattered
+
+from transformer_core import ops
+from transformer_core.layers import (
+    AttentionSpec,
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    LayerNorm,
+    LayerSpec,
+    LearnedPositions,
+    Linear,
+    MultiHeadCrossAttention,
+    MultiHeadSelfAttention,
+    OwnReadout,
+    Residual,
+    TiedReadout,
+)
+from transformer_core.models import Decoder, Encoder
+from transformer_core.tasks.reconstruction import Reconstructor
+
+
+class Op(NamedTuple):
+    forward: callable
+    backward: callable
+    shapes: dict
+    settings: dict = {}
+
+    def draw(self, rng, dtype):
+        """Draw real arrays of a dtype, which may be complex."""
+        return {name: normal(rng, shape).astype(dtype) for name, shape in self.shapes.items()}
+
+    def gradients(self, dy, cache):
+        """Run the backward pass and name what it returns."""
+        gradients = self.backward(dy, cache)
+        if isinstance(gradients, np.ndarray):
+            gradients = (gradients,)
+        return dict(zip(self.shapes, gradients, strict=True))
+
+
+class LayerCase(NamedTuple):
+    """A layer with the shape of x and, where it has one, of its second input."""
+
+    build: callable
+    shape: tuple
+    context: tuple = ()
+    second: tuple | None = None
+
+    def draw(self, rng, dtype):
+        """Build the layer at a generic point, and draw its inputs."""
+        layer = randomise(self.build(np.random.default_rng(1), dtype), rng)
+        shapes = [self.shape] if self.second is None else [self.shape, self.second]
+        return layer, *(normal(rng, shape).astype(dtype) for shape in shapes)
+
+
+class Restarted:
+    """A layer in training mode that draws the same dropout masks at every call."""
+
+    def __init__(self, layer):
+        self.layer = layer
+        self.parameters, self.backward = layer.parameters, layer.backward
+
+    def forward(self, *inputs):
+        return self.layer.forward(*inputs, rng=np.random.default_rng(3))
+
+
+class WithoutTable:
+    """A read-out with weights of its own, without the table that it makes no use of."""
+
+    def __init__(self, layer):
+        self.layer = layer
+        self.parameters = layer.parameters
+
+    def forward(self, h):
+        return self.layer.forward(h, None)
+
+    def backward(self, dlogits, cache):
+        dh, _, grads = self.layer.backward(dlogits, cache)
+        return dh, grads
+
+
+def restarted(build):
+    return lambda rng, dtype: Restarted(build(rng, dtype))
+
+
+def dropout(x):
+    return ops.dropout(x, 0.3, np.random.default_rng(3))
+
+
+def attention_with_dropout(query, key, value, keep):
+    return ops.attention(query, key, value, keep, 0.3, np.random.default_rng(3))
+
+
+def mean_squared_error_backward(dloss, cache):
+    """Give both gradients: the target's is the negative of the prediction's."""
+    dprediction = ops.mean_squared_error_backward(dloss, cache)
+    return dprediction, -dprediction
+
+
+MASKS = {
+    "no mask": None,
+    "padding": padding([4, 2], 4),
+    "causal": causal(4)[:3],
+    "padding and causal": padding([4, 2], 4) & causal(4)[:3],
+    "a query without keys": scattered(np.random.default_rng(2), 2, 3, 3, 4),
+}
+ATTENTION = Op(
+    ops.attention,
+    ops.attention_backward,
+    {"query": (2, 3, 3, 5), "key": (2, 3, 4, 5), "value": (2, 3, 4, 2)},
+)
+SOFTMAX = Op(ops.softmax, ops.softmax_backward, {"x": (2, 3, 3, 4)})
+
+IDS = np.array([[3, 0, 3, 5], [3, 1, 0, 1]])  # repeated in a row and over the batch
+TARGETS = np.array([[0, 4, 2], [2, 2, 1]])
+TOKEN_WEIGHTS = np.array([[0.5, 0.0, 2.0], [1.0, 0.0, 3.0]])
+SMOOTHED = {"targets": TARGETS, "weights": TOKEN_WEIGHTS, "smoothing": 0.3}
+CROSS_ENTROPY = Op(ops.cross_entropy, ops.cross_entropy_backward, {"logits": (2, 3, 5)})
+
+OPS = {
+    "cross_entropy": CROSS_ENTROPY._replace(settings={"targets": TARGETS}),
+    "cross_entropy, weights": CROSS_ENTROPY._replace(
+        settings={"targets": TARGETS, "weights": TOKEN_WEIGHTS}
+    ),
+    "cross_entropy, smoothing": CROSS_ENTROPY._replace(settings=SMOOTHED),
+    "embedding": Op(
+        lambda table, ids: ops.embedding(ids, table),
+        ops.embedding_backward,
+        {"table": (7, 3)},
+        {"ids": IDS},
+    ),
+    "layer_norm": Op(
+        ops.layer_norm,
+        ops.layer_norm_backward,
+        {"x": (2, 3, 5), "gamma": (5,), "beta": (5,)},
+        {"eps": 0.1},
+    ),
+    "rms_norm": Op(
+        ops.rms_norm, ops.rms_norm_backward, {"x": (2, 3, 5), "gamma": (5,)}, {"eps": 0.1}
+    ),
+    "linear": Op(ops.linear, ops.linear_backward, {"x": (2, 3, 4), "weight": (4, 5), "bias": (5,)}),
+    "mean_squared_error": Op(
+        ops.mean_squared_error,
+        mean_squared_error_backward,
+        {"prediction": (2, 3, 4), "target": (2, 3, 4)},
+    ),
+    "tied_readout": Op(
+        ops.tied_readout, ops.tied_readout_backward, {"h": (2, 4, 3), "table": (7, 3), "bias": (7,)}
+    ),
+    "relu": Op(ops.relu, ops.relu_backward, {"x": (2, 3, 4)}),
+    "gelu": Op(ops.gelu, ops.gelu_backward, {"x": (2, 3, 4)}),
+    "gelu_tanh": Op(ops.gelu_tanh, ops.gelu_tanh_backward, {"x": (2, 3, 4)}),
+    "silu": Op(ops.silu, ops.silu_backward, {"x": (2, 3, 4)}),
+    "gated_product": Op(
+        ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
+    ),
+    "dropout": Op(dropout, ops.dropout_backward, {"x": (2, 3, 4)}),
+}
+for mask, keep in MASKS.items():
+    OPS[f"softmax, {mask}"] = SOFTMAX._replace(settings={"keep": keep})
+    OPS[f"attention, {mask}"] = ATTENTION._replace(settings={"keep": keep})
+    OPS[f"attention with dropout, {mask}"] = ATTENTION._replace(
+        forward=attention_with_dropout, settings={"keep": keep}
+    )
+
+KEEP = padding([5, 3], 5) & causal(5)
+KEEP[1, 0, 2] = False  # a query that may attend to nothing
+SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
+
+
+UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * K_v is not D
+WIDTH = 6
+
+
+def split_variant(width, heads, hidden_width, variant, placement="pre", dtype=float):
+    """Take what belongs to the layers from the settings of a model: a spec, and the others."""
+    of_layers = {"attention": heads, "placement": placement}
+    others = {}
+    for name, value in variant.items():
+        place = of_layers if name in LayerSpec.__dataclass_fields__ else others
+        place[name] = value
+    return LayerSpec(width, hidden_width=hidden_width, dtype=dtype, **of_layers), others
+
+
+def layer(kind, placement, attention=2, **settings):
+    """Build an encoder layer or a decoder layer."""
+    return lambda rng, dtype: kind(
+        LayerSpec(WIDTH, attention, 7, placement, dtype=dtype, **settings), rng
+    )
+
+
+def residual(placement, dropout=0.0):
+    return lambda rng, dtype: Residual(
+        FeedForward(6, 7, rng, dtype), LayerNorm(6, dtype), placement, dropout
+    )
+
+
+def cross_residual(placement):
+    return lambda rng, dtype: Residual(
+        MultiHeadCrossAttention(6, 2, rng, dtype), LayerNorm(6, dtype), placement
+    )
+
+
+def stack(kind, placement, final_norm):
+    """Build an encoder or a decoder of two layers."""
+    return lambda rng, dtype: kind(
+        LayerSpec(WIDTH, 2, 7, placement, dtype=dtype), 2, rng, final_norm
+    )
+
+
+def reconstructor(placement, final_norm, readout):
+    return lambda rng, dtype: Reconstructor(
+        LayerSpec(WIDTH, 2, 7, placement, dtype=dtype), 2, rng, final_norm, readout
+    )
+
+
+LAYERS = {
+    "Linear": LayerCase(lambda rng, dtype: Linear(4, 3, rng, dtype), (2, 5, 4)),
+    "LayerNorm": LayerCase(lambda rng, dtype: LayerNorm(6, dtype), (2, 5, 6)),
+    "FeedForward": LayerCase(lambda rng, dtype: FeedForward(6, 7, rng, dtype), (2, 5, 6)),
+    "LearnedPositions": LayerCase(
+        lambda rng, dtype: LearnedPositions(7, 6, rng, dtype=dtype), (2, 5, 6)
+    ),
+    "MultiHeadSelfAttention": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype), (2, 5, 6), (KEEP,)
+    ),
+    "MultiHeadSelfAttention, dropout": LayerCase(
+        restarted(lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype, 0.3)),
+        (2, 5, 6),
+        (KEEP,),
+    ),
+    "MultiHeadCrossAttention": LayerCase(
+        lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "MultiHeadCrossAttention, dropout": LayerCase(
+        restarted(lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype, 0.3)),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "TiedReadout": LayerCase(lambda rng, dtype: TiedReadout(7, dtype), (2, 5, 6), second=(7, 6)),
+    "Residual, post": LayerCase(residual("post"), (2, 5, 6)),
+    "Residual, pre": LayerCase(residual("pre"), (2, 5, 6)),
+    "EncoderLayer, post": LayerCase(layer(EncoderLayer, "post"), (2, 5, 6), (KEEP,)),
+    "EncoderLayer, pre": LayerCase(layer(EncoderLayer, "pre"), (2, 5, 6), (KEEP,)),
+    "MultiHeadSelfAttention, unequal widths": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, UNEQUAL, rng, dtype), (2, 5, 6), (KEEP,)
+    ),
+    "MultiHeadCrossAttention, unequal widths": LayerCase(
+        lambda rng, dtype: MultiHeadCrossAttention(6, UNEQUAL, rng, dtype),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "OwnReadout": LayerCase(
+        lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)
+    ),
+}
+for activation in ("gelu", "gelu_tanh"):
+    LAYERS[f"FeedForward, {activation}"] = LayerCase(
+        lambda rng, dtype, activation=activation: FeedForward(6, 7, rng, dtype, activation),
+        (2, 5, 6),
+    )
+for norm in ("post", "pre"):
+    LAYERS[f"Residual, {norm}, dropout"] = LayerCase(restarted(residual(norm, 0.3)), (2, 5, 6))
+    LAYERS[f"Residual, {norm}, cross-attention"] = LayerCase(
+        cross_residual(norm), (2, 5, 6), (SOURCE_KEEP,), (2, 4, 6)
+    )
+    LAYERS[f"EncoderLayer, {norm}, dropout"] = LayerCase(
+        restarted(layer(EncoderLayer, norm, dropout=0.3)), (2, 5, 6), (KEEP,)
+    )
+    for variant, build in {
+        norm: layer(DecoderLayer, norm),
+        f"{norm}, GELU": layer(DecoderLayer, norm, feed_forward="gelu"),
+        f"{norm}, unequal widths": layer(DecoderLayer, norm, UNEQUAL),
+        f"{norm}, dropout": restarted(layer(DecoderLayer, norm, dropout=0.3)),
+    }.items():
+        LAYERS[f"DecoderLayer, {variant}"] = LayerCase(
+            build, (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
+        )
+STACKS = {}
+for norm, final_norm in product(["post", "pre"], [False, True]):
+    variant = norm + ", final norm" * final_norm
+    STACKS[f"Encoder, {variant}"] = LayerCase(stack(Encoder, norm, final_norm), (2, 5, 6), (KEEP,))
+    STACKS[f"Decoder, {variant}"] = LayerCase(
+        stack(Decoder, norm, final_norm), (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
+    )
+    for readout in (False, True):
+        STACKS[f"Reconstructor, {variant}" + ", readout" * readout] = LayerCase(
+            reconstructor(norm, final_norm, readout), (2, 5, 6), (KEEP,)
+        )

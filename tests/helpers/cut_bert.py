@@ -1,0 +1,98 @@
+"""A BERT that 1, 2, 3 or 4 ranks can share, alone and cut; a script that trains it on MPI."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from helpers.witnesses import randomise
+
+from transformer_core.distributed import TensorParallelBert
+from transformer_core.layers import LayerSpec
+from transformer_core.models import Bert
+from transformer_core.models.stack_spec import StackSpec
+from transformer_core.optim import AdamW
+from transformer_core.ranks import grid, guarded, world
+
+B, T, D, H, F, V, L = 3, 12, 24, 12, 17, 13, 2  # 2, 3 and 4 divide neither F nor V
+
+
+def bert(placement="post", tied=True, dropout=0.0, dtype="float64"):
+    """Build the model at a generic point: the same one at every call."""
+    spec = LayerSpec(D, H, F, placement, feed_forward="gelu_tanh", dropout=dropout, dtype=dtype)
+    model = Bert(
+        spec,
+        StackSpec(V, T, L),
+        np.random.default_rng(1),
+        tied=tied,
+        segments=2,
+        embedding_norm=True,
+    )
+    return randomise(model, np.random.default_rng(2))
+
+
+def batch(rng, batch=B):
+    """Draw ids, targets, masked, keep and segments: each head has another mask."""
+    ids, targets = rng.integers(V, size=(2, batch, T))
+    masked = rng.random((batch, T)) < 0.3
+    masked[:, 0] = True
+    keep = rng.random((batch, H, T, T)) < 0.7
+    return ids, targets, masked, keep, rng.integers(2, size=(batch, T))
+
+
+class Training:
+    """A model with its optimiser: whole, or cut."""
+
+    def __init__(self, model, whole=None):
+        self.model = model
+        # The biases of the keys have the gradient 0. A smaller eps makes steps of its rounding.
+        self.optimizer = AdamW(model.parameters, 1e-2, eps=1e-6)
+        if whole:
+            parameters, moments, self.optimizer.steps = whole
+            copy(model.cut(parameters), model.parameters())
+            copy(model.cut(moments), self.optimizer.state())
+
+    def run(self, steps):
+        """Take the steps from..to, each with its own batch and drops; the norm is clipped."""
+        losses = []
+        for step in steps:
+            rng = np.random.default_rng(step)
+            loss, grads = self.model.loss_and_gradients(*batch(rng), rng=rng)
+            self.optimizer.step(grads, max_norm=0.5)
+            losses.append(loss)
+        return losses
+
+    def gathered(self):
+        """Return what a checkpoint holds."""
+        return (
+            self.model.gather(self.model.parameters()),
+            self.model.gather(self.optimizer.state()),
+            self.optimizer.steps,
+        )
+
+
+def copy(arrays, into):
+    for name, array in arrays.items():
+        into[name][...] = array
+
+
+def train_cut(communicator, sequence, steps=range(5), **settings):
+    """Train a cut model, and return the losses and the whole parameters."""
+    model = TensorParallelBert(bert(**settings), communicator, sequence)
+    losses = Training(model).run(steps)
+    return {"losses": np.array(losses)} | model.gather(model.parameters())
+
+
+def trainings(c):
+    """Train on all ranks in both ways, and on pairs of them."""
+    row, _ = grid(c, 2)
+    return {
+        "tensor": train_cut(c, False, dropout=0.2),
+        "sequence": train_cut(c, True, dropout=0.2),
+        "pair": train_cut(row, False, dropout=0.2),
+    }
+
+
+if __name__ == "__main__":
+    with guarded(world()) as communicator:
+        for kind, arrays in trainings(communicator).items():
+            np.savez(Path(sys.argv[1], f"{communicator.rank}-{kind}.npz"), **arrays)

@@ -1,0 +1,37 @@
+"""How the tests read pages and notebooks."""
+
+import re
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def cells(path, kind):
+    notebook = nbformat.read(path, as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == kind]
+
+
+def prose(path):
+    """The text of a page, or of a notebook's Markdown cells, without its blocks of code."""
+    if path.suffix == ".ipynb":
+        text = "\n\n".join(cell.source for cell in cells(path, "markdown"))
+    else:
+        text = read(path)
+    kept, fences, in_code = [], [], False
+    for line in text.splitlines():
+        fence, rest = re.match(r"\s*(`{3,}|:{3,}|)(.*)", line).groups()
+        if fence and fences and fence == fences[-1] and not rest.strip():
+            fences.pop()
+            in_code = False
+        elif fence and not in_code:
+            fences.append(fence)
+            in_code = not rest.startswith("{")
+        if not in_code:
+            kept.append(line)
+    return "\n".join(kept)

@@ -1,0 +1,145 @@
+"""What the tests share: generic points, and the comparison of a gradient with a witness."""
+
+from typing import NamedTuple
+
+import numpy as np
+import sympy
+from hypothesis import strategies
+
+from transformer_core.gradient_check import central_difference, check_gradients, complex_step
+
+sizes = strategies.integers(1, 5)
+generators = strategies.builds(np.random.default_rng, strategies.integers(0, 2**32 - 1))
+
+
+class Witness(NamedTuple):
+    name: str
+    measure: callable
+    dtype: type
+    tolerance: float
+
+
+CENTRAL_DIFFERENCES = Witness("central-differences", central_difference, np.float64, 1e-7)
+COMPLEX_STEP = Witness("complex-step", complex_step, np.complex128, 1e-12)
+
+
+class Check:
+    """Compares every gradient with a witness, under a random cotangent."""
+
+    def __init__(self, witness, rng, record):
+        self.witness, self.rng, self.record = witness, rng, record
+
+    def op(self, op):
+        """Probe every entry of every array of an ``Op``."""
+        arrays = op.draw(self.rng, self.witness.dtype)
+        self.compare(
+            lambda: op.forward(*arrays.values(), **op.settings),
+            lambda dy, cache: op.gradients(dy, cache),
+            arrays,
+        )
+
+    def layer(self, case):
+        """Probe every input and every parameter of a ``LayerCase``."""
+        layer, *inputs = case.draw(self.rng, self.witness.dtype)
+        self.compare(
+            lambda: layer.forward(*inputs, *case.context),
+            lambda dy, cache: gradients_of(layer, dy, cache),
+            named(inputs) | layer.parameters(),
+        )
+
+    def compare(self, forward, backward, arrays):
+        y, cache = forward()
+        dy = self.rng.normal(size=np.shape(y))
+        errors = check_gradients(
+            lambda: (dy * forward()[0]).sum(), arrays, backward(dy, cache), self.witness.measure
+        )
+        self.record("witness", self.witness.name)
+        self.record("error", max(error.norm for error in errors.values()))
+        for name, error in errors.items():
+            assert error.norm < self.witness.tolerance, f"{name}: {error}"
+
+
+def named(inputs):
+    """Name the inputs of a layer, or their gradients."""
+    return {f"input {i}": array for i, array in enumerate(inputs)}
+
+
+def gradients_of(layer, dy, cache):
+    """Give what the backward pass returns, all of it under names."""
+    *dinputs, grads = layer.backward(dy, cache)
+    return named(dinputs) | grads
+
+
+def normal(rng, shape, dtype=np.float64):
+    """Draw an array, with a random imaginary part where the dtype is complex."""
+    array = rng.normal(size=shape).astype(dtype)
+    if np.iscomplexobj(array):
+        array += 1j * rng.normal(size=shape)
+    return array
+
+
+def randomise(layer, rng):
+    """Take a layer to a generic point: it starts with gamma 1 and biases 0."""
+    for array in layer.parameters().values():
+        array[...] = rng.normal(size=array.shape)
+    return layer
+
+
+def causal(length):
+    return np.tril(np.ones((length, length), bool))
+
+
+def padding(lengths, longest):
+    """Keep the first ``lengths[b]`` keys of sequence b: (B, 1, 1, S)."""
+    return (np.arange(longest) < np.array(lengths)[:, None])[:, None, None]
+
+
+def scattered(rng, *shape):
+    """Keep entries at random, and let the very last query attend to nothing."""
+    keep = rng.random(shape) < 0.6
+    keep.reshape(-1, shape[-1])[-1] = False
+    return keep
+
+
+def broadcastable(rng, *shape):
+    """Draw a mask that broadcasts to a shape: some axes have the size 1, some are left out."""
+    axes = [size if rng.random() < 0.5 else 1 for size in shape]
+    return rng.random(axes[rng.integers(len(axes)) :]) < 0.7
+
+
+def symbols(letter, *shape):
+    """Fill an array with real symbols, for the exact witness."""
+    names = sympy.symbols(f"{letter}0:{np.prod(shape)}", real=True)
+    return np.array(names, dtype=object).reshape(shape)
+
+
+def assert_exact(loss, arrays, gradients):
+    """Differentiate a symbolic loss and compare each entry exactly."""
+    for array, gradient in zip(arrays, gradients, strict=True):
+        assert array.shape == gradient.shape
+        for entry, derivative in zip(array.flat, gradient.flat, strict=True):
+            assert is_zero(sympy.diff(loss, entry) - derivative)
+
+
+def assert_close(found, expected, tolerance=1e-9):
+    """Compare arrays by names. What is smaller than the tolerance times the largest is 0."""
+    assert found.keys() == expected.keys()
+    largest = max(np.abs(array).max() for array in expected.values())
+    for name, array in expected.items():
+        close = np.allclose(found[name], array, rtol=tolerance, atol=tolerance * largest)
+        assert close, name
+
+
+def is_zero(expression):
+    """Decide exactly. Mostly the numerator over the common denominator will do, and fast."""
+    numerator = sympy.expand(sympy.numer(sympy.together(expression)))
+    return numerator == 0 or sympy.simplify(numerator) == 0
+
+
+def arrays_in(cache):
+    """List the arrays of a cache, however deep, each once."""
+    if isinstance(cache, np.ndarray):
+        return [cache]
+    parts = cache if isinstance(cache, tuple) else ()
+    arrays = [array for part in parts for array in arrays_in(part)]
+    return list({id(array): array for array in arrays}.values())

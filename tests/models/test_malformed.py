@@ -1,0 +1,100 @@
+"""Malformed input to the models."""
+
+from functools import partial
+
+import numpy as np
+from helpers.malformed import Ids, Setting, Table, call, count, whole
+
+from transformer_core import models
+from transformer_core.layers import LayerSpec
+from transformer_core.layers.decoder_layer import DecoderLayerState
+from transformer_core.layers.multi_head_attention import KeyValue
+from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, StackSpec
+
+
+def seeded():
+    return np.random.default_rng(1)
+
+
+SPEC = LayerSpec(6, 2, 7, "pre", dtype="float64")
+STACK = StackSpec(9, 5, 1)
+DECODER = Decoder(SPEC, 2, seeded(), True)
+PAIR = EncoderDecoder(SPEC, STACK, STACK, seeded())
+IDS = np.array([[3, 1, 3], [0, 2, 1]])
+STATE = PAIR.begin(IDS, np.array([3, 2]))
+OBJECTS = {
+    "Bert": Bert(SPEC, STACK, seeded(), tied=True, segments=2),
+    "Decoder": DECODER,
+    "Encoder": Encoder(SPEC, 2, seeded(), True),
+    "EncoderDecoder": PAIR,
+}
+TOKEN = count(1, lambda v: 0 <= v < 9)
+NAMES = {
+    "x": "B T 6", "keep": "mask B 2 T T", "source_keep": "mask B 2 T S", "masked": "booleans B T",
+    "ids": "ids B T", "shifted": "ids B T", "targets": "answers B T", "number": whole(1),
+    "segment_ids": Ids("B T", below=2, least=0, optional=True), "beam": whole(2),
+    "source_lengths": Ids("B", below=4), "target": "ids B T",
+    "target_lengths": Ids("B", below=4), "start": TOKEN, "end": TOKEN, "padding": TOKEN,
+    "longest": count(3, lambda v: 0 < v <= 5, optional=True),
+    "length_penalty": Setting(1.0, lambda v: 0 <= v <= 10),
+}  # fmt: skip
+
+
+def pairs(*arrays):
+    return tuple(KeyValue(key, value) for key, value in zip(arrays[::2], arrays[1::2], strict=True))
+
+
+def stack(kind):
+    return call(
+        lambda rng, width, layers: kind(LayerSpec(width, 2, 7, "pre"), layers, rng, True),
+        width=Setting(6, lambda v: v == 2),
+    )
+
+
+def sized(build):
+    return call(
+        lambda vocabulary, length, number, rng: build(StackSpec(vocabulary, length, number), rng)
+    )
+
+
+LINES = {
+    "Bert": sized(lambda stack, rng: Bert(SPEC, stack, rng)),
+    "Bert.forward": {"masked": "optional booleans B T"},
+    "Decoder": stack(Decoder),
+    "Decoder.forward": {"source": "B S 6"},
+    "Decoder.begin": call(lambda source: DECODER.begin(source), source="B S 6"),
+    "Decoder.step": call(
+        lambda x, a, b, c, d, e, f, g, h, source_keep: DECODER.step(
+            x, tuple(map(DecoderLayerState, pairs(a, b, c, d), pairs(e, f, g, h))), source_keep
+        ),
+        x="B 1 6",
+        **{name: "B 2 T 3" for name in "abcd"},
+        **{name: "B 2 S 3" for name in "efgh"},
+        source_keep="mask B 2 1 S",
+    ),
+    "Encoder": stack(Encoder),
+    "EncoderDecoder": sized(lambda stack, rng: EncoderDecoder(SPEC, stack, STACK, rng)),
+    "EncoderDecoder.begin": {"source": "ids B T"},
+    "EncoderDecoder.decode": {"encoded": "B S 6"},
+    "EncoderDecoder.embed": call(
+        lambda ids, rng, first: PAIR.embed(ids, PAIR.target_embedding, rng, first),
+        first=count(1, lambda v: v in (0, 1, 2)),
+    ),
+    "EncoderDecoder.embed_backward": call(
+        lambda dx: PAIR.embed_backward(
+            dx, PAIR.target_embedding, PAIR.embed(IDS, PAIR.target_embedding)[1]
+        ),
+        dx="2 3 6",
+    ),
+    "EncoderDecoder.encode": {"source": "ids B S", "source_keep": "mask B 2 S S"},
+    "EncoderDecoder.forward": {"source": "ids B S", "source_keep": "mask B 2 1 S"},
+    "EncoderDecoder.loss_and_gradients": {"source": "ids B S", "source_lengths": Ids("B", below=5)},
+    "EncoderDecoder.step": call(lambda tokens: PAIR.step(tokens, STATE), tokens="ids 2"),
+    "StackSpec": sized(lambda stack, rng: EncoderDecoder(SPEC, STACK, stack, rng)),
+    "beam_search": call(partial(models.beam_search, PAIR), source="ids B T"),
+    "greedy_search": call(partial(models.greedy_search, PAIR), source="ids B T"),
+}
+# What the package alone calls.
+WITHOUT = {"Bert.loss", "Bert.loss_backward", "Encoder.step"}
+MODELS = Table("tests/models/test_malformed.py", [models], LINES, NAMES, OBJECTS, WITHOUT)
+test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = MODELS.tests()

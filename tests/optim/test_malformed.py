@@ -1,0 +1,52 @@
+"""Malformed input to the optimisers."""
+
+from helpers.malformed import Named, Table, call, count, not_negative, positive, rate, whole
+
+from transformer_core import optim
+from transformer_core.optim import SGD, Adam, AdamW, Muon
+
+WEIGHTS = Named(a="D F", b="F")
+MATRICES = Named(a="D F", b="F D")
+GRADS = Named(a="reals D F", b="reals F")
+NAMES = {
+    "beta1": rate(0.9), "beta2": rate(0.99), "eps": positive(1e-8), "momentum": rate(0.9),
+    "weight_decay": not_negative(0.1), "iterations": whole(2), "matrix": "D F",
+    "max_norm": positive(1.0), "peak": positive(0.1), "warmup": whole(2, least=0),
+    "decay": whole(3, least=0), "step": count(2, lambda v: 1 <= v <= 9),
+    "steps": count(9, lambda v: 2 <= v),
+}  # fmt: skip
+
+
+def steps(kind, *settings, parameters=WEIGHTS, grads=GRADS):
+    """Make an optimiser and take one step."""
+
+    def run(parameters, grads, max_norm, **given):
+        kind(parameters, **given).step(grads, max_norm)
+
+    return call(
+        run,
+        changes=("parameters",),
+        parameters=parameters,
+        grads=grads,
+        max_norm=positive(1.0, optional=True),
+        learning_rate=positive(0.1),
+        **{name: NAMES[name] for name in settings},
+    )
+
+
+ADAM = "beta1", "beta2", "eps"
+LINES = {
+    "Adam": steps(Adam, *ADAM),
+    "AdamW": steps(AdamW, *ADAM, "weight_decay"),
+    "Muon": steps(
+        Muon, "momentum", "iterations", "weight_decay",
+        parameters=MATRICES, grads=Named(a="reals D F", b="reals F D"),
+    ),
+    "SGD": steps(SGD, "momentum"),
+    "clip_by_global_norm": {"grads": Named(free=True, a="reals D F", b="reals F")},
+}  # fmt: skip
+# In the lines of their classes.
+METHODS = "blocks", "step"
+WITHOUT = {f"{kind}.{name}" for kind in ("Adam", "AdamW", "Muon", "SGD") for name in METHODS}
+OPTIM = Table("tests/optim/test_malformed.py", [optim], LINES, NAMES, without=WITHOUT)
+test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = OPTIM.tests()

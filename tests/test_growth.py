@@ -1,0 +1,271 @@
+"""What a model of today needs, in classes of this file and registry lines alone: it grows."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from helpers.witnesses import randomise
+
+from transformer_core.distributed import TensorParallelBert
+from transformer_core.foundation.names import join
+from transformer_core.layers import (
+    FEED_FORWARDS,
+    NORMS,
+    AttentionSpec,
+    Embedding,
+    Layer,
+    LayerSpec,
+    Linear,
+    NormSpec,
+    TiedReadout,
+)
+from transformer_core.layers.attention_spec import TRANSFORMS
+from transformer_core.models import Bert, Encoder, StackSpec, beam_search, greedy_search
+from transformer_core.ops import (
+    causal_keep,
+    cross_entropy,
+    cross_entropy_backward,
+    gated_product,
+    gated_product_backward,
+    rms_norm,
+    rms_norm_backward,
+    silu,
+    silu_backward,
+)
+from transformer_core.ranks import on_threads
+
+V, LENGTH, END = 11, 12, 1
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed)
+
+
+class RmsNorm(Layer):
+    def __init__(self, width, dtype, eps):
+        self.gamma, self.eps = np.ones(width, dtype), eps
+
+    def forward(self, x):
+        return rms_norm(x, self.gamma, self.eps)
+
+    def backward(self, dy, cache):
+        dx, dgamma = rms_norm_backward(dy, cache)
+        return dx, {"gamma": dgamma}
+
+
+class SwiGlu(Layer):
+    def __init__(self, width, hidden_width, rng, dtype):
+        self.gate = Linear(width, hidden_width, rng, dtype, bias=False)
+        self.hidden = Linear(width, hidden_width, rng, dtype, bias=False)
+        self.output = Linear(hidden_width, width, rng, dtype, bias=False)
+
+    def forward(self, x, rng=None):
+        gate, gate_cache = self.gate.forward(x)
+        hidden, hidden_cache = self.hidden.forward(x)
+        active, silu_cache = silu(gate)
+        product, product_cache = gated_product(active, hidden)
+        y, output_cache = self.output.forward(product)
+        return y, (gate_cache, hidden_cache, silu_cache, product_cache, output_cache)
+
+    def backward(self, dy, cache):
+        gate_cache, hidden_cache, silu_cache, product_cache, output_cache = cache
+        dproduct, output = self.output.backward(dy, output_cache)
+        dactive, dhidden = gated_product_backward(dproduct, product_cache)
+        dgate_x, gate = self.gate.backward(silu_backward(dactive, silu_cache), gate_cache)
+        dhidden_x, hidden = self.hidden.backward(dhidden, hidden_cache)
+        return dgate_x + dhidden_x, join({"gate": gate, "hidden": hidden, "output": output})
+
+
+class Rotary(Layer):
+    """Pairs of numbers are turned by angles that grow with the position."""
+
+    buffers = ("frequencies",)
+
+    def __init__(self, width, dtype):
+        self.frequencies = 10000.0 ** (-np.arange(0, width, 2) / width)
+
+    def turn(self, x, angles):
+        even, odd = x[..., ::2], x[..., 1::2]
+        cos, sin = np.cos(angles).astype(x.real.dtype), np.sin(angles).astype(x.real.dtype)
+        pairs = np.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+        return pairs.reshape(x.shape)
+
+    def forward(self, x, first=0):
+        angles = np.outer(np.arange(first, first + x.shape[2]), self.frequencies)
+        return self.turn(x, angles), angles
+
+    def backward(self, dy, angles):
+        return self.turn(dy, -angles), {}
+
+
+class State(NamedTuple):
+    layers: tuple
+
+    def select(self, rows):
+        return State(tuple(layer.select(rows) for layer in self.layers))
+
+
+class Gpt(Layer):
+    """A stack with a causal mask between a table and its read-out."""
+
+    vocabulary, longest = V, LENGTH
+
+    def __init__(self, spec, layers, rng):
+        self.tokens = Embedding(V, spec.width, rng, dtype=spec.dtype)
+        self.stack = Encoder(spec, layers, rng, final_norm=True)
+        self.readout = TiedReadout(V, spec.dtype)
+
+    def forward(self, ids, rng=None):
+        x, tokens = self.tokens.forward(ids)
+        h, stack = self.stack.forward(x, causal_keep(ids.shape[1]), rng)
+        logits, readout = self.readout.forward(h, self.tokens.table)
+        return logits, (tokens, stack, readout)
+
+    def loss_and_gradients(self, ids, rng=None):
+        logits, (tokens, stack, readout) = self.forward(ids[:, :-1], rng)
+        loss, cache = cross_entropy(logits, ids[:, 1:])
+        grads = {}
+        dlogits = cross_entropy_backward(1, cache)
+        dh, dtable, grads["readout"] = self.readout.backward(dlogits, readout)
+        dx, grads["stack"] = self.stack.backward(dh, stack)
+        _, grads["tokens"] = self.tokens.backward(dx, tokens)
+        grads["tokens"]["table"] += dtable
+        return loss, join(grads)
+
+    def begin(self, batch):
+        return State(self.stack.begin(batch))
+
+    def step(self, tokens, state):
+        x, _ = self.tokens.forward(tokens[:, np.newaxis])
+        h, layers = self.stack.step(x, state.layers)
+        logits, _ = self.readout.forward(h, self.tokens.table)
+        return logits[:, 0], State(layers)
+
+
+@pytest.fixture
+def spec(monkeypatch):
+    monkeypatch.setitem(NORMS, "rms_norm", RmsNorm)
+    monkeypatch.setitem(FEED_FORWARDS, "swiglu", SwiGlu)
+    monkeypatch.setitem(TRANSFORMS, "rotary", Rotary)
+    heads = AttentionSpec(4, bias=False, key_heads=2, transform="rotary")
+    return LayerSpec(16, heads, 20, "pre", NormSpec("rms_norm"), "swiglu", dtype="float64")
+
+
+@pytest.fixture
+def gpt(spec):
+    return randomise(Gpt(spec, 2, np.random.default_rng(1)), np.random.default_rng(2))
+
+
+@pytest.fixture
+def ids(rng):
+    return rng.integers(2, V, (4, 7))
+
+
+def test_every_array_has_the_gradient_of_the_complex_step(gpt, ids):
+    _, grads = gpt.loss_and_gradients(ids)
+    parameters = gpt.parameters()
+    assert grads.keys() == parameters.keys() and not any("frequencies" in n for n in grads)
+    step = 1e-30
+    for name, grad in grads.items():
+        whole, index = parameters[name], tuple(n // 2 for n in parameters[name].shape)
+        shifted = whole.astype(complex)
+        shifted[index] += 1j * step
+        gpt.set_parameters({name: shifted})
+        slope = gpt.loss_and_gradients(ids)[0].imag / step
+        gpt.set_parameters({name: whole})
+        assert grad[index] == pytest.approx(slope, rel=1e-11, abs=1e-15), name
+
+
+def test_step_by_step_it_is_the_forward_pass(gpt, ids):
+    logits, _ = gpt.forward(ids)
+    state = gpt.begin(len(ids))
+    for t in range(ids.shape[1]):
+        row, state = gpt.step(ids[:, t], state)
+        np.testing.assert_allclose(row, logits[:, t], atol=1e-12)
+    key = state.layers[0].key
+    assert key.shape == (4, 2, 7, 4)  # two heads of keys for four of queries
+
+
+def test_prompts_of_different_lengths_go_on_as_each_does_alone(gpt, ids):
+    lengths = np.array([1, 4, 2, 7])
+    tokens, ends = greedy_search(gpt, 4, start=ids, start_lengths=lengths, end=END)
+    beams, beam_ends, _ = beam_search(gpt, 4, start=ids, start_lengths=lengths, end=END, beam=1)
+    assert tokens.shape[1] <= LENGTH
+    np.testing.assert_array_equal(beams[:, 0, : tokens.shape[1]], tokens)
+    np.testing.assert_array_equal(beam_ends[:, 0], ends)
+    for row, (prompt, n) in enumerate(zip(ids, lengths, strict=True)):
+        written = list(prompt[:n])
+        while len(written) <= LENGTH and (len(written) == n or written[-1] != END):
+            logits, _ = gpt.forward(np.array([written]))
+            written.append(int(logits[0, -1].argmax()))
+        np.testing.assert_array_equal(tokens[row, : ends[row]], written[1:])
+
+
+def test_a_checkpoint_is_read_by_a_model_made_of_its_settings(gpt, spec, ids, tmp_path):
+    np.savez(tmp_path / "gpt.npz", **gpt.parameters())
+    again = Gpt(spec, 2, np.random.default_rng(9))
+    with np.load(tmp_path / "gpt.npz") as arrays:
+        again.set_parameters(dict(arrays))
+    assert again.loss_and_gradients(ids)[0] == gpt.loss_and_gradients(ids)[0]
+
+
+def test_two_ranks_of_data_parallelism_have_the_gradient_of_one(gpt, ids):
+    def work(c):
+        _, grads = gpt.loss_and_gradients(ids[c.bounds(len(ids))[c.rank]])
+        return {name: c.all_reduce(grad / c.size) for name, grad in grads.items()}
+
+    _, expected = gpt.loss_and_gradients(ids)
+    for grads in on_threads(2, work):
+        for name, grad in expected.items():
+            np.testing.assert_allclose(grads[name], grad, atol=1e-14)
+
+
+def on_two_ranks(spec, ids):
+    """Return the losses and whole gradients of one process and of two with the heads cut."""
+    bert = randomise(Bert(spec, StackSpec(V, LENGTH, 1), np.random.default_rng(1)), rng_of(2))
+
+    def work(c):
+        cut = TensorParallelBert(bert, c)
+        loss, grads = cut.loss_and_gradients(ids, ids, ids > 4)
+        return loss, cut.gather(grads)
+
+    return [bert.loss_and_gradients(ids, ids, ids > 4), *on_threads(2, work)]
+
+
+def test_tensor_parallelism_runs_strangers_or_refuses_them_by_name(spec, ids):
+    """Norms and rotations are on every rank; shared keys and gated layers are not cut yet."""
+    with pytest.raises(ValueError, match="key_heads: expected as many as the 4 heads, got 2"):
+        on_two_ranks(spec, ids)
+    heads = AttentionSpec(4, bias=False, transform="rotary")
+    with pytest.raises(ValueError, match="feed_forward: expected FeedForward, got SwiGlu"):
+        on_two_ranks(replace(spec, attention=heads), ids)
+    plain = replace(spec, attention=heads, feed_forward="relu")
+    (loss, expected), *others = on_two_ranks(plain, ids)
+    for found, grads in others:
+        assert found == pytest.approx(loss, abs=1e-13)
+        for name, grad in expected.items():
+            np.testing.assert_allclose(grads[name], grad, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("broken", [(Linear,), {"a": Linear}, [[Linear]]], ids=str)
+def test_a_container_in_which_layers_would_be_lost_is_refused(rng, broken):
+    def built(value):
+        if isinstance(value, dict):
+            return {name: built(entry) for name, entry in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(built, value))
+        return value(2, 2, rng)
+
+    layer = Layer()
+    layer.blocks = built(broken)
+    with pytest.raises(ValueError, match="blocks: expected layers and arrays as attributes"):
+        layer.parameters()
+
+
+def test_a_name_taken_twice_is_refused(rng):
+    layer = Layer()
+    layer.block = [Linear(2, 2, rng)]
+    layer.blocks = [Linear(2, 2, rng)]
+    with pytest.raises(ValueError, match="block_0: expected one layer of the name, got two"):
+        layer.parameters()

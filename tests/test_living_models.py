@@ -1,0 +1,116 @@
+"""Weights in 8 bits: what rounding moves, and that the files are those of the notebooks."""
+
+import json
+import re
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from figures import glued_values
+from helpers.texts import ROOT, read
+from hypothesis import given
+from hypothesis import strategies as st
+
+from book.living_models import in_eight_bits, read_script, round_rows, write_script
+
+NOTEBOOKS = {
+    "mini_bert": "notebooks/350_train_bert.ipynb",
+    "date_reader": "notebooks/330_train_encoder_decoder.ipynb",
+}
+SETTINGS = {"spec": {"width": 3}, "pieces": ["a", "##é", '"', "</script>"]}
+
+
+def parameters(seed=1):
+    rng = np.random.default_rng(seed)
+    return {
+        "table": rng.normal(size=(5, 3)).astype(np.float32) * [[1], [9], [0.01], [0], [1]],
+        "layer.weight": rng.normal(size=(3, 7)).astype(np.float32),
+        "layer.bias": rng.normal(size=7).astype(np.float32),
+    }
+
+
+@given(st.integers(0, 1000), st.floats(1e-20, 1e20))
+def test_no_entry_moves_by_more_than_half_a_step_of_its_row(seed, size):
+    matrix = size * np.random.default_rng(seed).normal(size=(4, 9))
+    whole, scales = round_rows(matrix)
+    assert whole.dtype == np.int8 and scales.dtype == np.float32
+    assert whole.shape == (4, 9) and scales.shape == (4, 1)
+    assert (np.abs(whole).max(axis=1) == 127).all()
+    assert (np.abs(whole * scales - matrix) <= 0.501 * scales).all()
+
+
+def test_rows_are_rounded_as_on_paper():
+    whole, scales = round_rows(np.array([[127.0, -1.4, 0.6], [0, 0, 0]]))
+    assert whole.tolist() == [[127, -1, 1], [0, 0, 0]]
+    assert scales.tolist() == [[1], [0]]
+
+
+def test_only_matrices_are_rounded():
+    before = parameters()
+    after = in_eight_bits(before)
+    assert list(after) == list(before)
+    for name, array in after.items():
+        assert array.dtype == np.float32 and array.shape == before[name].shape
+        assert (array == before[name]).all() == (name == "layer.bias")
+
+
+def test_what_is_read_is_what_eight_bits_leave(tmp_path):
+    write_script(tmp_path / "model.js", "model", parameters(), SETTINGS)
+    settings, found = read_script(tmp_path / "model.js")
+    assert settings == SETTINGS
+    for name, array in in_eight_bits(parameters()).items():
+        assert np.array_equal(found[name], array)
+    assert list(found) == list(parameters())
+
+
+def test_the_bytes_are_those_that_the_page_reads(tmp_path):
+    write_script(tmp_path / "m.js", "m", {"w": np.array([[2.0, -254]])}, {})
+    assert read(tmp_path / "m.js") == (
+        'models.register("m",{"settings":{},"shapes":{"w":[1,2]},"data":"AAAAQAGB"});\n'
+    )
+
+
+def test_the_same_parameters_give_the_same_file(tmp_path):
+    for name in ("one.js", "two.js"):
+        write_script(tmp_path / name, "model", parameters(), SETTINGS)
+    assert read(tmp_path / "one.js") == read(tmp_path / "two.js")
+
+
+@pytest.mark.parametrize(
+    "matrix, said",
+    [
+        (np.ones(3), r"expected one of \(N, M\), got \(3,\)"),
+        (np.ones((0, 3)), r"expected one of \(N, M\), got \(0, 3\)"),
+        (np.array([[1, np.nan]]), "expected finite numbers"),
+        (np.array([[1, -np.inf]]), "expected finite numbers"),
+    ],
+)
+def test_what_cannot_be_rounded_is_named(matrix, said):
+    with pytest.raises(ValueError, match=said):
+        round_rows(matrix)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:-20],
+        lambda text: text.replace('"data":"', '"data":"AAAA'),
+        lambda text: re.sub('.{8}"}', '"}', text),
+        lambda text: text.replace("[5,3]", "[50,3]"),
+        lambda text: text.replace("shapes", "forms"),
+        lambda text: "",
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, damage):
+    path = tmp_path / "model.js"
+    write_script(path, "model", parameters(), SETTINGS)
+    path.write_text(damage(read(path)))
+    with pytest.raises(ValueError, match="model.js: expected a model in 8 bits"):
+        read_script(path)
+
+
+@pytest.mark.parametrize("model", NOTEBOOKS)
+def test_the_weights_on_the_page_are_those_that_the_notebook_wrote(model):
+    values = glued_values(json.loads(read(ROOT / NOTEBOOKS[model])))
+    weights = (ROOT / f"book/_static/models/{model}.js").read_bytes()
+    assert values["weights"] == sha256(weights).hexdigest()

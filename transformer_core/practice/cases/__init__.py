@@ -1,6 +1,0 @@
-"""Blind cases: trainings under a mistake that you name, and tests that you test."""
-
-from transformer_core.practice.cases.museum import Museum
-from transformer_core.practice.cases.survivors import Survivors, survivors
-
-__all__ = ["Museum", "Survivors", "survivors"]

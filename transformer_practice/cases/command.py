@@ -1,0 +1,77 @@
+"""``practice museum`` and ``practice survivors``."""
+
+from runpy import run_path
+
+from transformer_practice.cases.museum import Museum
+from transformer_practice.cases.survivors import survivors
+
+NEXT = "next: museum FOLDER ask 1 fresh; case-01/questions.md has all questions and their prices"
+
+
+def add_parser(subcommands):
+    museum = subcommands.add_parser(
+        "museum",
+        help="name the mistakes of twelve trainings",
+        description=(
+            "Make a museum in FOLDER, or show how it stands: twelve trainings, each with one "
+            "mistake, whose name is hidden. Ask questions of a case, each at its price, and name "
+            "the mistake."
+        ),
+    )
+    museum.add_argument("folder", metavar="FOLDER", help="a new folder, or a museum")
+    museum.add_argument("--seed", type=int, help="which twelve (default: any)")
+    museum.set_defaults(run=run_museum, act=lambda museum, _: f"{museum.state()}\n{NEXT}")
+    actions = museum.add_subparsers(metavar="ACTION")
+
+    def action(name, help, act):
+        parser = actions.add_parser(name, help=help, description=help)
+        parser.set_defaults(act=act)
+        return parser
+
+    ask = action(
+        "ask",
+        "put a question to a case, such as 'fresh' or 'op layer_norm'",
+        lambda museum, options: museum.ask(options.case, " ".join(options.question)),
+    )
+    name = action(
+        "name",
+        "name the mistake of a case: a suspect, or a line such as ops/linear.py:58",
+        lambda museum, options: museum.name(options.case, options.answer),
+    )
+    trail = action(
+        "trail", "tell of a closed case", lambda museum, options: museum.trail(options.case)
+    )
+    for parser in (ask, name, trail):
+        parser.add_argument("case", metavar="CASE", type=int, help="1 to 12")
+    ask.add_argument("question", metavar="QUESTION", nargs="+")
+    name.add_argument("answer", metavar="MISTAKE_OR_FILE:LINE")
+    action("suspects", "list what may be planted", lambda museum, _: museum.suspects())
+    action("score", "how many are named, at what price", lambda museum, _: museum.score())
+
+    test = subcommands.add_parser(
+        "survivors",
+        help="test your test",
+        description=(
+            "Plant each mistake of an op, a layer or a model, run the function 'check' of a "
+            "Python file on it, and list those that it lets live."
+        ),
+    )
+    test.add_argument("file", metavar="FILE", help="has a function check(forward, backward)")
+    test.add_argument("name", metavar="NAME", help="such as layer_norm, or Reconstructor")
+    test.set_defaults(run=run_survivors)
+
+
+def run_museum(options):
+    print(options.act(Museum(options.folder, options.seed, print), options))
+
+
+def run_survivors(options):
+    try:
+        check = run_path(options.file)["check"]
+    except OSError:
+        raise
+    except Exception as error:  # whatever a reader's file may do
+        raise ValueError(f"{options.file}: expected a function check, got {error!r}") from None
+    report = survivors(options.name, check)
+    print(report)
+    return 1 if report.problem or report.survived else 0

@@ -1,0 +1,508 @@
+"""The examiner: it runs a reader's functions, and says which known mistake is in them."""
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+
+from transformer_core.gradient_check import central_difference, gradient_error
+from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, names_of, pair
+from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
+from transformer_practice.engine.report import Report
+from transformer_practice.engine.running import Failed, NotWritten, call
+from transformer_practice.engine.runs import LEFT, TOLERANCE, run_own, run_right
+from transformer_practice.exercises import find_exercise
+
+MANY = 5  # outputs that a sentence names at most
+PROBES = 12  # entries of each array that central differences measure
+WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
+
+
+def examine(name: str, forward: Callable | None = None, backward: Callable | None = None) -> Report:
+    """Examine a reader's functions.
+
+    The forward pass is compared with the package's, each output of the backward pass on its own
+    with the derivative of the reader's own forward pass, at generic and at special points. What
+    is wrong is explained: by a mistake of the catalogue, by two of them, or without it.
+
+    Parameters
+    ----------
+    name : str
+        Of the exercise: that of a function in ``ops``, a layer's class, an optimiser, or one of a
+        chapter's own.
+    forward, backward : callable, optional
+        Either may be left out. ``backward`` alone is handed the package's own cache; beside a
+        ``forward``, whatever that returned as its second value. A layer's are methods, with the
+        layer as their first argument; an optimiser's ``update`` is given as ``forward``.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError
+        If there is no exercise of this name, or no function.
+    """
+    exercise = find_exercise(name)
+    check_functions(exercise, forward, backward)
+    called = names_in(exercise)
+    points = exercise.points()
+    for function, title in zip((forward, backward), called, strict=False):
+        problem = function and misfit_of_signature(exercise, points, title, function)
+        if problem:
+            return Report(name, False, True, f"{title}: {problem}")
+    try:
+        own = run_own(exercise, points, forward, backward)
+    except NotWritten:
+        return not_written(exercise, points, forward, backward)
+    right = run_right(name)
+    stages = []
+
+    def again(name):
+        return lambda point: getattr(run_own(exercise, [point], forward, backward), name)[0]
+
+    if forward:
+        stages.append(stage_of("forward", own.forward, right.forward, again("forward")))
+    if backward and not (forward and stages[0].wrong):
+        stages.append(stage_of("backward", own.backward, right.backward, again("backward")))
+    return judge(exercise, points, stages, forward, backward, own)
+
+
+def check_functions(exercise, forward, backward):
+    if forward is None and backward is None:
+        raise ValueError(f"{exercise.name}: expected a function to examine, got none")
+    for title, function in (("forward", forward), ("backward", backward)):
+        if function is not None and not callable(function):
+            raise ValueError(f"{title}: expected a function, got {type(function).__name__}")
+    if backward and not exercise.backward:
+        raise ValueError(f"backward: expected none, {exercise.name} is one function")
+
+
+def names_in(exercise: Exercise) -> list[str]:
+    """Return what reports call the functions: ``linear_backward``, ``Residual.backward``."""
+    names = names_of(exercise)
+    return names if names[0] == exercise.name else [f"{exercise.name}.{n}" for n in names]
+
+
+def misfit_of_signature(exercise, points, title, function):
+    """Say what is wrong with the arguments that a function takes; nothing if they fit."""
+    about = exercise.functions[names_in(exercise).index(title)]
+    expected = about.signature
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of what is written in C
+        return None
+    numbers = {len(signature_of(expected).parameters)}
+    if type(exercise) is OpExercise and about is exercise.functions[0]:
+        numbers.add(max(len(point.arguments) for point in points))  # not all, in this chapter
+    if not any(fits(signature, number) for number in numbers):
+        return f"expected the arguments ({expected}), got {signature}."
+    return None
+
+
+def fits(signature, number):
+    """Tell whether a function can be called with so many arguments."""
+    try:
+        signature.bind(*range(number))
+    except TypeError:
+        return False
+    return True
+
+
+def signature_of(text: str) -> inspect.Signature:
+    """Read a signature as it stands in an exercise."""
+    space: dict = {}
+    exec(f"def function({text}): pass", {"np": np}, space)
+    return inspect.signature(space["function"])
+
+
+def not_written(exercise, points, forward, backward):
+    """Report which of the functions is a stub, and examine the other."""
+    verdicts, open_ = [], []
+    for title, given in zip(
+        names_in(exercise), ({"forward": forward}, {"backward": backward}), strict=False
+    ):
+        ((part, function),) = given.items()
+        if function is None:
+            continue
+        try:
+            run_own(exercise, points[:1], given.get("forward"), given.get("backward"))
+        except NotWritten:
+            open_.append(f"{title}: not written yet.")
+        else:
+            if part == "forward":
+                report = examine(exercise.name, forward=function)
+                if not report.right:
+                    return report
+                verdicts.append(f"{title}: right.")
+    return Report(exercise.name, False, False, said_together([*verdicts, *open_]))
+
+
+def stage_of(name, own, right, again):
+    """Compare a pass with the right one."""
+    wrong = {}
+    for run, expected in zip(own, right, strict=True):
+        if run.failure:
+            wrong[""] = True
+            continue
+        for output in run.outputs.keys() | expected.outputs.keys():
+            if not agrees(run.outputs.get(output), expected.outputs.get(output), right[0], output):
+                wrong[output] = True
+    order = [*right[0].outputs, *wrong]
+    return Stage(name, own, right, [n for n in dict.fromkeys(order) if n in wrong], again)
+
+
+def agrees(own, expected, generic, name):
+    return (
+        own is not None
+        and expected is not None
+        and sort_of_number(own) == sort_of_number(expected)
+        and error_of(own, expected, size_of(generic, name)) <= TOLERANCE
+    )
+
+
+def sort_of_number(array):
+    """Tell truth values, numbers of 32 bits and all others apart."""
+    return array.dtype if array.dtype in (bool, np.float32) else None
+
+
+def size_of(generic, name):
+    """Return the size below which an output counts as zero: a thousandth of its generic norm."""
+    array = generic.outputs.get(name, np.zeros(1))
+    return 1e-3 * float(np.linalg.norm(array))
+
+
+def error_of(own, expected, scale):
+    """Return the relative error of an output; infinite where the shape is another."""
+    if own is None or expected is None or own.shape != expected.shape:
+        return np.inf
+    if not own.size:
+        return 0.0
+    own, expected = np.atleast_1d(own), np.atleast_1d(expected)
+    same = (own == expected) | (np.isnan(own) & np.isnan(expected))
+    if same.all():
+        return 0.0
+    with np.errstate(all="ignore"):
+        return gradient_error(own.astype(float), expected.astype(float), scale).norm
+
+
+def judge(exercise, points, stages, forward, backward, own):
+    """Put what was found into words."""
+    titles = dict(zip(("forward", "backward"), names_in(exercise), strict=False))
+    verdicts, explanations, mistakes, errors, pictures = [], [], [], {}, {}
+    for stage in stages:
+        title = titles[stage.name]
+        errors |= table_of(points, stage)
+        if not stage.wrong:
+            verdicts.append(f"{title}: right.")
+            continue
+        verdicts.append(f"{title}: {verdict_of(points, stage)}")
+        found = explain(exercise, points, stage)
+        explanations += failures_of(points, stage)
+        explanations += [explanation.text for explanation in found]
+        mistakes += [name for each in found for name in each.mistakes]
+        known = found or stage.own[0].failure
+        if not known and any(name in stage.right[0].outputs for name in stage.wrong):
+            explanations.append(unknown(exercise, points, stage))
+        special = right_where(points, stage)
+        if special and not any(ONLY_HERE in text for text in explanations):
+            explanations.append(special)
+        pictures |= pictures_of(stage)
+    right = not any(stage.wrong for stage in stages)
+    notes = []
+    if forward and backward:
+        witness, fits = measured(exercise, points[0], forward, own)
+        if witness and (right or not fits):
+            notes.append(witness)
+        if fits is False and right:
+            right = False
+            verdicts = [f"{titles['backward']}: it is not the derivative of your forward pass."]
+        if stages[0].wrong:
+            first = "mend the forward pass first."
+            if fits is None:
+                said = f"cannot be judged yet: {first}"
+                if witness:
+                    said = f"cannot be judged yet: {witness}\nMend the forward pass first."
+            else:
+                said = f"{'fits' if fits else 'does not fit'} your forward pass: {first}"
+            verdicts.append(f"{titles['backward']}: {said}")
+            notes = []
+    if right or not (forward and backward and stages[0].wrong):
+        notes += theorems(exercise, points[0], own, right)
+    if forward and not any(run.failure for run in own.forward):
+        notes += wider(exercise, points[0], forward, backward)
+    if right:
+        worst = max((e for row in errors.values() for e in row.values()), default=0)
+        notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
+    where = f"-> chapter {exercise.chapter}"
+    more = "" if right else f"\ntransformer-practice hint FOLDER {exercise.name}    for a hint"
+    return Report(
+        exercise.name,
+        right,
+        True,
+        said_together(verdicts),
+        tuple(dict.fromkeys(mistakes)),
+        tuple(explanations),
+        errors,
+        tuple(notes),
+        "" if right else where + more,
+        pictures,
+    )
+
+
+def verdict_of(points, stage):
+    """Say which outputs are wrong and which are right, or what fails."""
+    generic = stage.own[0]
+    if generic.failure:
+        return f"{full_stop(generic.failure)}{where_it_runs(points, stage)}"
+    left = [name for name in stage.wrong if name.endswith(LEFT)]
+    if stage.wrong == [""]:
+        name, failure = next(
+            (p.name, r.failure) for p, r in zip(points, stage.own, strict=True) if r.failure
+        )
+        return full_stop(f'right, but not at the point "{name}": {failure}')
+    wrong = [name for name in stage.wrong if name and name not in left]
+    right = [name for name in stage.right[0].outputs if name not in stage.wrong]
+    text = ""
+    if len(wrong) > MANY:
+        text = f"{len(wrong)} outputs are wrong, among them {listed(wrong[:MANY])}"
+    elif wrong:
+        text = f"{listed(wrong)} {'are' if len(wrong) > 1 else 'is'} wrong"
+    if wrong and right:
+        which = "all others" if len(right) > MANY else listed(right)
+        text += f", {which} {'are' if len(right) > 1 else 'is'} right"
+    if left:
+        arrays = listed(name.removesuffix(LEFT) for name in left)
+        changes = f"it changes the caller's {arrays}"
+        text = f"{text}; {changes}" if text else f"{changes}; what it returns is right"
+    return f"{text}."
+
+
+def where_it_runs(points, stage):
+    """Say of a pass that fails at the generic point which outputs are right where it runs."""
+    names = [point.name for point, run in zip(points, stage.own, strict=True) if not run.failure]
+    outputs = stage.right[0].outputs
+    if not names or len(outputs) == 1:
+        return "\nNo output can be judged yet." if len(outputs) > 1 else ""
+    wrong = [name for name in stage.wrong if name in outputs]
+    right = [name for name in outputs if name not in stage.wrong]
+    said = [
+        f"{listed(some)} {'is' if len(some) == 1 else 'are'} {verdict}"
+        for some, verdict in ((wrong, "wrong"), (right, "right"))
+        if some
+    ]
+    return f"\nWhere it runs ({'; '.join(names)}), {', '.join(said)}."
+
+
+def said_together(verdicts):
+    """Join verdicts: whatever follows one that is not simply "right" begins a line."""
+    first, *rest = verdicts
+    return first + "".join(
+        (" " if before.endswith(": right.") else "\n") + verdict
+        for before, verdict in zip(verdicts, rest, strict=False)
+    )
+
+
+def full_stop(failure):
+    """End a failure as a sentence; its lines of code stay as they are."""
+    first, line, rest = failure.partition("\n")
+    return first + "." * (first[-1] not in ".?!") + line + rest
+
+
+def failures_of(points, stage):
+    """Say every failure once, with the points at which it is met, where not all fail."""
+    if stage.own[0].failure or stage.wrong == [""]:
+        return []
+    met: dict[str, list[str]] = {}
+    for point, run in zip(points, stage.own, strict=True):
+        if run.failure:
+            met.setdefault(run.failure, []).append(point.name)
+    return [
+        full_stop(f"Where it fails ({'; '.join(names)}), it {failure}")
+        for failure, names in met.items()
+    ]
+
+
+def right_where(points, stage):
+    """Say at which points a wrong pass is right, or at which ones alone it is wrong."""
+    good = [
+        point.name
+        for point, run, right in zip(points, stage.own, stage.right, strict=True)
+        if not run.failure
+        and all(
+            agrees(run.outputs.get(n), right.outputs.get(n), stage.right[0], n)
+            for n in right.outputs
+        )
+    ]
+    if not good or stage.wrong == [""]:
+        return ""
+    if points[0].name in good:
+        bad = [point.name for point in points if point.name not in good]
+        return f"It {ONLY_HERE}: {'; '.join(bad)}." if bad else ""
+    if len(good) == 1:
+        return f"This point alone would not have shown it: {good[0]}."
+    return f"These points alone would not have shown it: {'; '.join(good)}."
+
+
+def unknown(exercise, points, stage):
+    """Say that nothing explains it, and what was seen."""
+    text = "It is wrong, and not like any mistake that I know."
+    for point, run, right in zip(points, stage.own, stage.right, strict=True):
+        gaps = {}
+        for name in stage.wrong:
+            own, expected = run.outputs.get(name), right.outputs.get(name)
+            if own is not None and expected is not None and own.shape == expected.shape:
+                gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
+                if not agrees(own, expected, stage.right[0], name) and gap.size:
+                    gaps[name] = np.nan_to_num(gap, nan=np.inf)
+        if not gaps:
+            continue
+        name = max(gaps, key=lambda n: gaps[n].max())
+        at = np.unravel_index(gaps[name].argmax(), gaps[name].shape)
+        mine, theirs = (
+            np.atleast_1d(outputs[name])[at] for outputs in (run.outputs, right.outputs)
+        )
+        where = ", ".join(map(str, map(int, at)))
+        entry = f"{name}[{where}]" if run.outputs[name].ndim else name
+        return (
+            f'{text}\nThe largest error at the point "{point.name}"{given(point)} is in {entry}: '
+            f"yours {mine:.6g}, expected {theirs:.6g}."
+        )
+    return text
+
+
+def given(point):
+    """Write the arguments of a point after its name, if all of them are numbers."""
+    if not all(isinstance(v, int | float | str) for v in point.arguments.values()):
+        return ""
+    return f" ({', '.join(f'{n} = {v}' for n, v in point.arguments.items())})"
+
+
+def table_of(points, stage):
+    """Give the error of every output at every point, if the pass does not fail everywhere."""
+    if all(run.failure for run in stage.own):
+        return {}
+    names = dict.fromkeys([*stage.right[0].outputs, *(n for n in stage.wrong if n)])
+    return {
+        name: {
+            point.name: np.inf
+            if run.failure
+            else error_of(
+                run.outputs.get(name, right.outputs.get(name) if name not in stage.wrong else None),
+                right.outputs.get(name),
+                size_of(stage.right[0], name),
+            )
+            for point, run, right in zip(points, stage.own, stage.right, strict=True)
+            if name in right.outputs or run.failure
+        }
+        for name in names
+        if not name.endswith(LEFT)
+    }
+
+
+def pictures_of(stage):
+    """Give the error of every wrong output, entry by entry, where it is wrong first."""
+    found = {}
+    for run, right in zip(stage.own, stage.right, strict=True):
+        for name in stage.wrong:
+            own, expected = run.outputs.get(name), right.outputs.get(name)
+            if name in found or own is None or expected is None or own.shape != expected.shape:
+                continue
+            gap = np.nan_to_num(
+                np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
+            )
+            if 1 < gap.size <= 400 and gap.max() > 0:
+                found[name] = gap / gap.max()
+    return found
+
+
+def measured(exercise, point, forward, own):
+    """Compare the backward pass with central differences of the reader's own forward pass.
+
+    Returns a sentence, and whether they agree: None where that cannot be told.
+    """
+    run = own.backward[0]
+    if run.failure:
+        return "", None
+    try:
+        with np.errstate(all="ignore"):
+            slopes = call(differentiate, exercise, forward, point, seconds=20.0)
+    except (Failed, Misfit) as error:
+        return full_stop(f"central differences of your forward pass fail: {error}"), None
+    errors = {}
+    scale = 1e-3 * max(float(np.linalg.norm(slope)) for _, slope in slopes.values())
+    if not np.isfinite(scale):
+        kind = "NaN" if np.isnan(scale) else "infinite"
+        return f"central differences of your forward pass fail: they are {kind}.", None
+    for name, (at, slope) in slopes.items():
+        if name in run.outputs and run.outputs[name].size > at.max(initial=0):
+            found = run.outputs[name].astype(float).flat[at]
+            errors[name] = gradient_error(found, slope, scale).norm
+    worst = max(errors.values(), default=np.inf)
+    fits = bool(worst < WITNESS_TOLERANCE) and errors.keys() == slopes.keys()
+    return f"Central differences of your own forward pass: {worst:.0e}.", fits
+
+
+def differentiate(exercise, forward, point):
+    """Measure the derivatives of a forward pass: of each array some entries, and their slopes."""
+    arguments, run = exercise.arguments(point), exercise.by_position(forward)
+    rng = np.random.default_rng(0)
+
+    def loss(_):
+        y, _ = pair(run(*exercise.again(point, arguments)), "y, cache")
+        return float((point.cotangent * y).sum())
+
+    slopes = {}
+    for name, array in exercise.live(point, arguments).items():
+        at = np.arange(array.size)
+        if array.size > PROBES:
+            at = rng.choice(array.size, PROBES, replace=False)
+        slopes[name] = at, central_difference(loss, array, at=at)
+    return slopes
+
+
+def wider(exercise, point, forward, backward):
+    """Say which outputs are of 64 bits where all arrays that go in are of 32."""
+    if exercise.in_place or point.cotangent is None:
+        return []
+    try:
+        with np.errstate(all="ignore"):
+            found, cache = exercise.run_forward(forward, point, call, np.float32)
+            if backward:
+                narrow = point._replace(cotangent=np.float32(point.cotangent))
+                found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
+    except (Failed, Misfit):
+        return []
+    names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]
+    if not names:
+        return []
+    come = "comes" if len(names) == 1 else "come"
+    return [
+        f"For float32 inputs, {listed(names)} {come} in float64: training is slower then. "
+        "math.sqrt of a whole number keeps float32, np.sqrt does not; new arrays need a dtype."
+    ]
+
+
+def theorems(exercise, point, own, right):
+    """Say which theorems break at the generic point; of right outputs, how many hold."""
+    outputs = {}
+    for runs in (own.forward, own.backward):
+        if runs and not runs[0].failure:
+            outputs |= runs[0].outputs
+    held, broken = 0, []
+    for theorem in exercise.theorems:
+        try:
+            with np.errstate(all="ignore"):
+                deviation = theorem.deviation(point, outputs)
+        except (KeyError, ValueError, IndexError):  # of outputs that are not there, or misshapen
+            continue
+        if not np.isfinite(deviation):
+            continue
+        if deviation < TOLERANCE:
+            held += 1
+        else:
+            broken.append(f"Theorem: {theorem.sentence}. Here it is off by {deviation:.2g}.")
+    if held and right and not broken:
+        broken = [f"{held} of {held} theorem{'s' * (held > 1)} hold{'s' * (held == 1)}."]
+    return broken

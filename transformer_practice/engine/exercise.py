@@ -1,0 +1,418 @@
+"""What can be examined: an exercise, and how its functions are run at a point."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from textwrap import indent
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from transformer_practice.engine.running import returns_nothing
+
+Arrays = dict[str, np.ndarray]
+
+
+class Draws(NamedTuple):
+    """Stands for a generator among the arguments: every call gets a new one of this seed."""
+
+    seed: int
+
+
+class Point(NamedTuple):
+    """Where functions are run.
+
+    ``arguments`` are those of the forward pass in their order, ``cotangent`` that of its output;
+    None where there is no backward pass. The first points of an exercise are called "generic" and
+    "generic, other sizes"; the name of every other one says what is special there. ``sizes`` are
+    the numbers by which people multiply by mistake: ``{"B": 2, "K": 5, "1 - p": 0.7}``.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    cotangent: Any = None
+    sizes: dict[str, float] = {}
+
+
+class Function(NamedTuple):
+    """What the reader is told of a function that they are to write."""
+
+    shapes: str  # "x (..., D), gamma and beta (D,) -> y (..., D), cache"
+    equation: str  # "eq:layer-norm"
+    signature: str = ""  # "x, gamma, beta, eps=1e-5"; default: that of the package's function
+
+
+class Theorem(NamedTuple):
+    """What holds for every right answer: a sentence, and how far it is from holding.
+
+    ``deviation`` maps a point and the outputs there to a number, 0 but for rounding.
+    """
+
+    sentence: str
+    deviation: Callable[[Point, Arrays], float]
+
+
+def signature_of(function: Callable) -> str:
+    """Return the parameters of a function with their defaults, without annotations."""
+    parameters = inspect.signature(function).parameters.values()
+    return ", ".join(
+        each.name if each.default is each.empty else f"{each.name}={each.default!r}"
+        for each in parameters
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exercise:
+    """One or two functions that a reader writes, and all that is needed to judge them.
+
+    Parameters
+    ----------
+    name : str
+        As in ``ops``, or that of the layer's class or the optimiser.
+    chapter : str
+        Page and notebook: "150_layer_norm".
+    forward, backward : callable
+        The package's own; ``backward`` is None where one function is all.
+    functions : tuple of Function
+        What is said of them in the reader's file.
+    points : callable
+        Returns the points, the generic ones first.
+    hints : tuple of str
+        Three, each saying more than the one before, none the solution.
+    theorems : tuple of Theorem
+    terms : dict of str to callable
+        For an output: maps a point to the terms of its derivation, by name, whose sum it is.
+    within : tuple of str
+        Other files of the package whose mistakes may be made here: "ops/softmax.py".
+    returns : tuple of str
+        What a function without a backward pass returns.
+    """
+
+    name: str
+    chapter: str
+    forward: Callable
+    backward: Callable | None = None
+    functions: tuple[Function, ...]
+    points: Callable[[], list[Point]]
+    hints: tuple[str, str, str]
+    theorems: tuple[Theorem, ...] = ()
+    terms: dict[str, Callable] = field(default_factory=dict)
+    within: tuple[str, ...] = ()
+    returns: tuple[str, ...] = ("output",)
+
+    in_place = False  # whether the function is to change its arguments
+    of_a_layer = False  # whether the first argument is the layer
+
+    def __post_init__(self):
+        functions = tuple(
+            about if about.signature else about._replace(signature=signature_of(ours))
+            for about, ours in zip(self.functions, (self.forward, self.backward), strict=False)
+        )
+        object.__setattr__(self, "functions", functions)
+
+    def files(self) -> tuple[str, ...]:
+        """Return the files of the package whose mistakes may explain an answer."""
+        module = self.forward.__module__.split(".", 1)[1]
+        return module.replace(".", "/") + ".py", *self.within
+
+    def arguments(self, point: Point, dtype: DTypeLike = np.float64) -> list:
+        """Return new arguments for one call of the forward pass."""
+        return [fresh(value, dtype) for value in point.arguments.values()]
+
+    def outputs(self, value: Any) -> Arrays:
+        """Name what the forward pass has computed."""
+        values = (value,)
+        if len(self.returns) > 1:
+            if not isinstance(value, tuple) or len(value) != len(self.returns):
+                raise Misfit(f"returns {kind(value)}, expected {', '.join(self.returns)}")
+            values = value
+        found: Arrays = {}
+        for name, part in zip(self.returns, values, strict=True):
+            if isinstance(part, dict):
+                found |= {f"{name}, {key}": number_or_array(key, v) for key, v in part.items()}
+            else:
+                found[name] = number_or_array(name, part)
+        return found
+
+    def run_forward(
+        self, function: Callable, point: Point, call: Callable, dtype: DTypeLike = np.float64
+    ) -> tuple[Arrays, Any]:
+        """Return the outputs of a forward pass, and its cache: None where there is none."""
+        return self.outputs(call(function, *self.arguments(point, dtype))), None
+
+    def run_backward(
+        self,
+        function: Callable,
+        point: Point,
+        cache: Any,
+        call: Callable,
+        dtype: DTypeLike = np.float64,
+    ) -> Arrays:
+        """Return the gradients under their names."""
+        raise TypeError(f"{self.name} has no backward pass")
+
+    def by_position(self, function: Callable) -> Callable:
+        """Return a forward pass that takes all arguments of a point in their order."""
+        return function
+
+    def again(self, point: Point, arguments: list) -> list:
+        """Return the arguments of one more call: the same arrays, and generators from the start."""
+        return [
+            fresh(value) if isinstance(value, Draws) else argument
+            for value, argument in zip(point.arguments.values(), arguments, strict=True)
+        ]
+
+    def live(self, point: Point, arguments: list) -> Arrays:
+        """Return those of a call's arrays that have a gradient, by the gradient's name."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpExercise(Exercise):
+    """``y, cache = forward(...)`` and ``gradients = backward(dy, cache)``.
+
+    Parameters
+    ----------
+    inputs : tuple of str
+        The arguments that have a gradient, in the order in which ``backward`` returns them.
+    """
+
+    inputs: tuple[str, ...]
+
+    def run_forward(self, function, point, call, dtype=np.float64):
+        value = call(function, *self.arguments(point, dtype))
+        y, cache = pair(value, "y, cache")
+        return {"y": number_or_array("y", y)}, cache
+
+    def run_backward(self, function, point, cache, call, dtype=np.float64):
+        value = call(function, fresh(point.cotangent, dtype), cache)
+        gradients = value if isinstance(value, tuple) else (value,)
+        names = [f"d{name}" for name in self.inputs]
+        if len(gradients) != len(names):
+            raise Misfit(f"returns {count(len(gradients), 'value')}, expected {', '.join(names)}")
+        return {
+            name: number_or_array(name, gradient)
+            for name, gradient in zip(names, gradients, strict=True)
+        }
+
+    def live(self, point, arguments):
+        given = dict(zip(point.arguments, arguments, strict=True))
+        return {f"d{name}": given[name] for name in self.inputs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerExercise(Exercise):
+    """``forward(self, *inputs)`` and ``backward(self, dy, cache)``, as methods of a layer.
+
+    The first argument of a point is ``self``: a callable that builds the layer in a dtype, at the
+    same parameters each time.
+
+    Parameters
+    ----------
+    inputs : tuple of str
+        The inputs that have a gradient, in the order in which ``backward`` returns them. A point
+        need not have all of them.
+    """
+
+    inputs: tuple[str, ...]
+
+    of_a_layer = True
+
+    def arguments(self, point, dtype=np.float64):
+        build, *inputs = point.arguments.values()
+        return [build(dtype), *(fresh(value, dtype) for value in inputs)]
+
+    def run_forward(self, function, point, call, dtype=np.float64):
+        arguments = self.arguments(point, dtype)
+        y, cache = pair(call(self.by_position(function), *arguments), "y, cache")
+        return {"y": number_or_array("y", y)}, cache
+
+    def run_backward(self, function, point, cache, call, dtype=np.float64):
+        layer = self.arguments(point, dtype)[0]
+        value = call(function, layer, fresh(point.cotangent, dtype), cache)
+        names = [f"d{name}" for name in self.inputs if name in point.arguments]
+        floats = self.live(point, self.arguments(point))
+        shown = [name if name in floats else "None" for name in names]
+        expected = ", ".join([*shown, "grads"])
+        if not isinstance(value, tuple) or len(value) != len(names) + 1:
+            raise Misfit(f"returns {kind(value)}, expected {expected}")
+        *dinputs, grads = value
+        if not isinstance(grads, dict):
+            raise Misfit(f"grads: expected a dict of arrays, got {kind(grads)}")
+        parameters = layer.parameters()
+        missing, unknown = (parameters.keys() - grads.keys(), grads.keys() - parameters.keys())
+        if missing or unknown:
+            wrong = [f"lacks {name!r}" for name in sorted(missing)]
+            wrong += [f"must have no {name!r} here" for name in sorted(map(str, unknown))]
+            raise Misfit(f"grads {' and '.join(wrong)}")
+        found = {
+            name: number_or_array(name, gradient)
+            for name, gradient in zip(names, dinputs, strict=True)
+            if gradient is not None or name in floats
+        }
+        return found | {f"d{n}": number_or_array(f"d{n}", grads[n]) for n in parameters}
+
+    def live(self, point, arguments):
+        given = dict(zip(point.arguments, arguments, strict=True))
+        layer, *_ = arguments
+        inputs = {
+            f"d{name}": given[name]
+            for name in self.inputs
+            if name in given and given[name].dtype.kind == "f"
+        }
+        return inputs | {f"d{n}": array for n, array in layer.parameters().items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateExercise(Exercise):
+    """``update(self, name, parameter, grad, *averages)``, the step of an optimiser, in place.
+
+    The arguments of a point are ``build``, which makes the package's optimiser of parameters, and
+    ``steps``, the gradients of each step. The outputs are each parameter after every step, on a
+    first axis, and what the optimiser remembers in the end.
+
+    Parameters
+    ----------
+    method : str
+        What the optimiser calls it.
+    """
+
+    method: str = "update"
+
+    in_place = True
+
+    def run_forward(self, function, point, call, dtype=np.float64):
+        build, parameters, steps = point.arguments.values()
+        parameters = {name: array.copy() for name, array in parameters.items()}
+        optimizer = build(parameters)
+
+        def own(*arguments):
+            steps = optimizer.steps
+            if not call(returns_nothing, function, optimizer, *arguments):
+                raise Misfit(f"{self.method} must return nothing: it changes its arrays in place")
+            if optimizer.steps != steps:
+                raise Misfit(
+                    f"{self.method} must not change self.steps: the step is counted already"
+                )
+
+        setattr(optimizer, self.method, own)
+        history = {name: [] for name in parameters}
+        for grads in steps:
+            optimizer.step({name: grad.copy() for name, grad in grads.items()})
+            for name, array in parameters.items():
+                history[name].append(array.copy())
+        outputs = {name: np.stack(arrays) for name, arrays in history.items()}
+        for average, arrays in optimizer.averages.items():
+            outputs[average] = np.concatenate([a.ravel() for a in arrays.values()])
+        return outputs, None
+
+
+class Misfit(Exception):
+    """What a function returns is not of the form that is asked for; the message says how."""
+
+
+def fresh(value: Any, dtype: Any = np.float64) -> Any:
+    """Return a copy of an argument, floats in a dtype, and a new generator for ``Draws``."""
+    if isinstance(value, Draws):
+        return np.random.default_rng(value.seed)
+    if isinstance(value, np.ndarray):
+        return value.astype(dtype if value.dtype.kind == "f" else value.dtype)
+    if isinstance(value, dict):
+        return {name: fresh(each, dtype) for name, each in value.items()}
+    return value
+
+
+def pair(value: Any, names: str) -> tuple:
+    """Return what a forward pass has returned, or raise ``Misfit``."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise Misfit(f"returns {kind(value)}, expected {names}")
+    return value
+
+
+def number_or_array(name, value):
+    if isinstance(value, (int, float, complex, np.generic, np.ndarray)):
+        array = np.asarray(value)
+        if array.dtype.kind in "fciub":
+            return array
+    raise Misfit(f"{name}: expected an array of numbers, got {kind(value)}")
+
+
+def kind(value: Any) -> str:
+    """Say what a value is, for a message."""
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    if isinstance(value, np.ndarray):
+        return f"one array of shape {value.shape}"
+    return f"a value of type {type(value).__name__}"
+
+
+def count(number, noun):
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def variants(point: Point, special: dict[str, dict]) -> list[Point]:
+    """Return a point and others like it: by name, what takes the place of some arguments.
+
+    ``cotangent`` is among what may be replaced.
+    """
+    return [point] + [
+        point._replace(
+            name=name,
+            arguments={n: new.get(n, value) for n, value in point.arguments.items()},
+            cotangent=new.get("cotangent", point.cotangent),
+        )
+        for name, new in special.items()
+    ]
+
+
+def normal(seed: int, *shape: int) -> np.ndarray:
+    """Draw normal numbers of a shape."""
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def drawn(make: Callable, seed: int) -> Callable:
+    """Return a builder of a layer, for ``self``: in a dtype, all of its parameters normal numbers.
+
+    ``make`` builds the layer in a dtype.
+    """
+
+    def build(dtype):
+        layer = make(dtype)
+        numbers = np.random.default_rng(seed)
+        for array in layer.parameters().values():
+            array[...] = numbers.normal(size=array.shape)
+        return layer
+
+    return build
+
+
+def stub(exercise: Exercise) -> str:
+    """Return the text from which a reader starts: signatures, shapes, equations, no code."""
+    functions = [
+        f"def {name}({about.signature}):\n"
+        f'    """{about.equation}\n\n    {about.shapes}\n    """\n'
+        "    raise NotImplementedError"
+        for name, about in zip(names_of(exercise), exercise.functions, strict=True)
+    ]
+    if not isinstance(exercise, LayerExercise | UpdateExercise):
+        return "\n\n\n".join(functions)
+    methods = "\n\n".join(indent(function, "    ") for function in functions)
+    return f"class {exercise.name}:\n{methods}"
+
+
+def names_of(exercise: Exercise) -> list[str]:
+    """Return the names of an exercise's functions, or of its methods."""
+    if isinstance(exercise, LayerExercise):
+        return ["forward", "backward"]
+    if isinstance(exercise, UpdateExercise):
+        return [exercise.method]
+    return [exercise.name, f"{exercise.name}_backward"][: len(exercise.functions)]
+
+
+def written_in(exercise: Exercise, namespace: dict) -> list[Callable | None]:
+    """Find an exercise's functions among the names of a reader's module; None where one is not."""
+    names = names_of(exercise)
+    if isinstance(exercise, LayerExercise | UpdateExercise):
+        namespace = vars(namespace[exercise.name]) if exercise.name in namespace else {}
+    return [namespace.get(name) for name in names]

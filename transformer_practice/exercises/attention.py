@@ -1,0 +1,273 @@
+"""Chapter 210: attention, and its masks."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_practice.engine.exercise import (
+    Exercise,
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+
+
+def draw_attention(name, batch, heads, length, keys, width, value_width):
+    """Draw the arguments of attention, with a mask that leaves every query a key."""
+    keep = np.random.default_rng(5).random((batch, heads, length, keys)) < 0.7
+    keep[0, 0, 0] = True
+    keep[..., 0] |= ~keep.any(axis=-1)
+    return Point(
+        name,
+        {
+            "query": normal(1, batch, heads, length, width),
+            "key": normal(2, batch, heads, keys, width),
+            "value": normal(3, batch, heads, keys, value_width),
+            "keep": keep,
+        },
+        normal(4, batch, heads, length, value_width),
+        {"B": batch, "H": heads, "T": length, "S": keys, "K": width, "K_v": value_width},
+    )
+
+
+def attention_points():
+    generic = draw_attention("generic", 2, 3, 5, 7, 11, 13)
+    query, key, value, keep = generic.arguments.values()
+    nothing = keep.copy()
+    nothing[1, 0, 2] = False
+    one_head = {n: array[:, 0] for n, array in generic.arguments.items()}
+    return [
+        *variants(
+            generic,
+            {
+                "no mask": {"keep": None},
+                "a query without keys": {"keep": nothing},
+                "one key": {"key": key[:, :, :1], "value": value[:, :, :1], "keep": None},
+                "no axis of heads": one_head | {"cotangent": generic.cotangent[:, 0]},
+                "as many queries as keys, each sees its past": {
+                    "key": key[:, :, :5],
+                    "value": value[:, :, :5],
+                    "keep": ops.causal_keep(5),
+                },
+                "K = 1": {"query": query[..., :1], "key": key[..., :1]},
+                "equal scores": {"query": np.zeros(query.shape), "keep": None},
+                "large scores": {"query": 300.0 * query},
+                "cotangent of ones": {"cotangent": np.ones(generic.cotangent.shape)},
+            },
+        ),
+        draw_attention("generic, other sizes", 3, 2, 4, 3, 5, 7),
+    ]
+
+
+def shared_products(point, outputs):
+    query, key = point.arguments["query"], point.arguments["key"]
+    left = query.swapaxes(-1, -2) @ outputs["dquery"]
+    right = outputs["dkey"].swapaxes(-1, -2) @ key
+    return relative(left - right, left)
+
+
+def sum_of_keys(point, outputs):
+    """Return how far the gradients of all keys are from adding up to 0."""
+    return relative(outputs["dkey"].sum(axis=-2), outputs["dkey"])
+
+
+def sum_of_values(point, outputs):
+    keep = point.arguments["keep"]
+    attends = 1.0 if keep is None else keep.any(axis=-1, keepdims=True)
+    collected = (attends * point.cotangent).sum(axis=-2)
+    return relative(outputs["dvalue"].sum(axis=-2) - collected, collected)
+
+
+def relative(deviation, scale):
+    """Return the largest deviation, in units of the largest entry of an array."""
+    return np.abs(deviation).max() / (np.abs(scale).max() or 1)
+
+
+def score_terms(point):
+    """The two terms of the gradient of the scores, over the root of K."""
+    query, _, value, _ = point.arguments.values()
+    _, cache = ops.attention(*point.arguments.values())
+    dweights = point.cotangent @ value.swapaxes(-1, -2)
+    coupling = (dweights * cache.weights).sum(axis=-1, keepdims=True)
+    factor = cache.weights / query.shape[-1] ** 0.5
+    return factor * dweights, -factor * coupling
+
+
+def query_terms(point):
+    own, coupling = score_terms(point)
+    key = point.arguments["key"]
+    return {"the term of each weight's own score": own @ key, "the coupling term": coupling @ key}
+
+
+def key_terms(point):
+    own, coupling = score_terms(point)
+    query = point.arguments["query"]
+    return {
+        "the term of each weight's own score": own.swapaxes(-1, -2) @ query,
+        "the coupling term": coupling.swapaxes(-1, -2) @ query,
+    }
+
+
+def causal_points():
+    return [
+        Point("generic", {"length": 5}, sizes={"T": 5}),
+        Point("one position", {"length": 1}),
+        Point("generic, other sizes", {"length": 3}, sizes={"T": 3}),
+    ]
+
+
+def padding_points():
+    lengths = np.array([4, 1, 5, 0, 3])
+    return [
+        Point("generic", {"lengths": lengths, "length": 7}, sizes={"B": 5, "S": 7}),
+        Point("no padding", {"lengths": np.array([7, 7]), "length": 7}),
+        Point("an empty sequence", {"lengths": np.array([0]), "length": 2}),
+        Point(
+            "generic, other sizes",
+            {"lengths": np.array([2, 3]), "length": 4},
+            sizes={"B": 2, "S": 4},
+        ),
+    ]
+
+
+def streaming_attention(query, key, value, block):
+    """Read the keys block by block, and never hold a row of weights."""
+    top = np.full((len(query), 1), -np.inf)
+    total = np.zeros((len(query), 1))
+    output = np.zeros((len(query), value.shape[1]))
+    for start in range(0, len(key), block):
+        part = slice(start, start + block)
+        scores = query @ key[part].T / np.sqrt(key.shape[1])
+        new_top = np.maximum(top, scores.max(axis=1, keepdims=True))
+        correction = np.exp(top - new_top)
+        exponentials = np.exp(scores - new_top)
+        total = total * correction + exponentials.sum(axis=1, keepdims=True)
+        output = output * correction + exponentials @ value[part]
+        top = new_top
+    return output / total
+
+
+def streaming_points():
+    def draw(name, length, keys, width, value_width, block):
+        return Point(
+            name,
+            {
+                "query": normal(1, length, width),
+                "key": normal(2, keys, width),
+                "value": normal(3, keys, value_width),
+                "block": block,
+            },
+            sizes={"T": length, "S": keys, "K": width, "K_v": value_width},
+        )
+
+    generic = draw("generic", 5, 7, 3, 2, 3)
+    query = generic.arguments["query"]
+    return [
+        *variants(
+            generic,
+            {
+                "one block": {"block": 10},
+                "one key at a time": {"block": 1},
+                "large scores": {"query": 1000.0 * query},
+            },
+        ),
+        draw("generic, other sizes", 2, 6, 5, 3, 2),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="causal_keep",
+        chapter="210_attention",
+        forward=ops.causal_keep,
+        functions=(
+            Function(
+                "a whole number T -> keep (T, T) of booleans, True where query t may attend to "
+                "key s",
+                "eq:causal-keep",
+            ),
+        ),
+        points=causal_points,
+        hints=(
+            "Rows are queries and columns are keys. Write down the row of the first position.",
+            "A position sees itself: what stands on the diagonal?",
+            "Compare the numbers 0 to T - 1, as a column and as a row, with one another.",
+        ),
+    ),
+    Exercise(
+        name="padding_keep",
+        chapter="210_attention",
+        forward=ops.padding_keep,
+        functions=(
+            Function(
+                "lengths (B,) of whole numbers, a whole number S -> keep (B, 1, 1, S) of booleans",
+                "eq:padding-keep",
+            ),
+        ),
+        points=padding_points,
+        hints=(
+            "Keys are counted from 0. Which is the last one of a sequence of three tokens?",
+            "Compare the numbers of the keys, a row, with the lengths, a column.",
+            "Two axes are left to add, of size 1: for the heads and for the queries.",
+        ),
+    ),
+    OpExercise(
+        name="attention",
+        chapter="210_attention",
+        forward=ops.attention,
+        backward=ops.attention_backward,
+        functions=(
+            Function(
+                "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or "
+                "None -> output (..., T, K_v), cache. Leave rate and rng alone: they are for the "
+                "chapter on dropout",
+                "eq:attention",
+            ),
+            Function(
+                "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), "
+                "dvalue (..., S, K_v)",
+                "eq:attention-backward",
+            ),
+        ),
+        inputs=("query", "key", "value"),
+        points=attention_points,
+        hints=(
+            "Go back along the forward pass: from the output to the values and the weights, from "
+            "the weights to the scores, from the scores to the queries and the keys.",
+            "Two of the three steps are matrix products, and a product has two gradients: each is "
+            "a product of the cotangent with the other factor. Shapes tell which is transposed.",
+            "The step in the middle is the softmax's of its chapter, row by row, and the scale is "
+            "a factor of the scores in both directions. What does a key collect along, a row of "
+            "the scores' gradient or a column?",
+        ),
+        theorems=(
+            Theorem("Q^T dQ = dK^T K: queries and keys enter by their product", shared_products),
+            Theorem("the gradients of all keys sum to 0", sum_of_keys),
+            Theorem("the gradients of all values sum to those of the outputs", sum_of_values),
+        ),
+        terms={"dquery": query_terms, "dkey": key_terms},
+        within=("ops/softmax.py",),
+    ),
+    Exercise(
+        name="streaming_attention",
+        chapter="210_attention",
+        forward=streaming_attention,
+        functions=(
+            Function(
+                "query (T, K), key (S, K), value (S, K_v), a whole number -> output (T, K_v)",
+                "eq:attention",
+            ),
+        ),
+        points=streaming_points,
+        hints=(
+            "Which numbers about the keys read so far must you keep for each query?",
+            "Keep the largest score, the sum of the exponentials and the sum of the values, each "
+            "times its exponential. Divide at the very end.",
+            "When a block brings a larger score, all that has been added up was measured from the "
+            "old one. By which factor is it too large?",
+        ),
+        within=("ops/attention.py", "ops/softmax.py"),
+    ),
+]

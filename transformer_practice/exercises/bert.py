@@ -1,0 +1,321 @@
+"""Chapter 340: from the loss at the masked positions to the tables."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import LayerSpec
+from transformer_core.models import Bert, StackSpec
+from transformer_core.ops.cross_entropy import CrossEntropyCache
+from transformer_practice.engine.exercise import (
+    Draws,
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.train_encoder import at_random
+
+
+class SmallestBertCache(NamedTuple):
+    ids: np.ndarray
+    table: np.ndarray
+    x: np.ndarray
+
+
+def smallest_bert(
+    ids: np.ndarray, table: np.ndarray, positions: np.ndarray
+) -> tuple[np.ndarray, SmallestBertCache]:
+    """Look up, add the positions, and read out with the same table: a BERT without an encoder.
+
+    Parameters
+    ----------
+    ids : ndarray of int (B, T)
+    table : ndarray (V, D)
+    positions : ndarray (T, D)
+
+    Returns
+    -------
+    logits : ndarray (B, T, V)
+    cache : SmallestBertCache
+    """
+    x = table[ids] + positions
+    return x @ table.T, SmallestBertCache(ids, table, x)
+
+
+def smallest_bert_backward(
+    dlogits: np.ndarray, cache: SmallestBertCache
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return dtable (V, D), of both uses (eq:bert-tied-backward), and dpositions (T, D)."""
+    ids, table, x = cache
+    dx = dlogits @ table
+    dtable = np.einsum("btv,btd->vd", dlogits, x)
+    np.add.at(dtable, ids, dx)
+    return dtable, dx.sum(axis=0)
+
+
+def smallest_bert_points():
+    def draw(name, vocabulary, width, *shape):
+        ids = np.random.default_rng(1).integers(0, vocabulary - 1, shape)
+        ids[0, 1] = ids[0, 0]
+        return Point(
+            name,
+            {
+                "ids": ids,
+                "table": normal(2, vocabulary, width),
+                "positions": normal(3, shape[1], width),
+            },
+            normal(4, *shape, vocabulary),
+            {"B": shape[0], "T": shape[1], "V": vocabulary, "D": width},
+        )
+
+    generic = draw("generic", 9, 4, 2, 3)
+    one = {"ids": np.array([[4, 0, 7]]), "cotangent": generic.cotangent[:1]}
+    balanced = generic.cotangent - generic.cotangent.mean(axis=-1, keepdims=True)
+    return [
+        *variants(
+            generic,
+            {
+                "all words different": {"ids": np.array([[4, 0, 7], [2, 8, 1]])},
+                "one word": {"ids": np.full((2, 3), 5)},
+                "one sequence": one,
+                "cotangents of a loss": {"cotangent": balanced},
+            },
+        ),
+        draw("generic, other sizes", 6, 5, 4, 2),
+    ]
+
+
+def one_sum(point, outputs):
+    """Without the cotangents' own sum, both tables receive the same (thm bert-one-sum)."""
+    ids, table, positions = point.arguments.values()
+    x = table[ids] + positions
+    of_logits = (point.cotangent.sum(axis=-1, keepdims=True) * x).sum(axis=(0, 1))
+    of_rows = outputs["dtable"].sum(axis=0) - of_logits
+    of_positions = outputs["dpositions"].sum(axis=0)
+    return np.abs(of_rows - of_positions).max() / np.abs(of_positions).max()
+
+
+def tied_terms(point):
+    ids, table, positions = point.arguments.values()
+    x, dx = table[ids] + positions, point.cotangent @ table
+    return {
+        "the look-up term": ops.embedding_backward(dx, ops.embedding(ids, table)[1]),
+        "the read-out term": np.einsum("btv,btd->vd", point.cotangent, x),
+    }
+
+
+class MaskedLossCache(NamedTuple):
+    masked: np.ndarray
+    of_loss: CrossEntropyCache
+
+
+def masked_loss(
+    logits: np.ndarray, targets: np.ndarray, masked: np.ndarray
+) -> tuple[float, MaskedLossCache]:
+    """Average the surprise at the masked tokens alone (eq:masked-loss).
+
+    Parameters
+    ----------
+    logits : ndarray (B, T, V)
+    targets : ndarray of int (B, T)
+    masked : ndarray of bool (B, T)
+
+    Returns
+    -------
+    loss : float
+    cache : MaskedLossCache
+    """
+    loss, cache = ops.cross_entropy(logits[masked], targets[masked])
+    return loss, MaskedLossCache(masked, cache)
+
+
+def masked_loss_backward(dloss: float, cache: MaskedLossCache) -> np.ndarray:
+    """Return dlogits (B, T, V): 0 wherever nothing is masked (eq:masked-rows-backward)."""
+    rows = ops.cross_entropy_backward(dloss, cache.of_loss)
+    dlogits = np.zeros((*cache.masked.shape, rows.shape[-1]), rows.dtype)
+    dlogits[cache.masked] = rows
+    return dlogits
+
+
+def masked_loss_points():
+    def draw(name, vocabulary, *shape):
+        rng = np.random.default_rng(1)
+        masked = rng.random(shape) < 0.5
+        masked[0, :2] = True, False
+        return Point(
+            name,
+            {
+                "logits": normal(2, *shape, vocabulary),
+                "targets": rng.integers(0, vocabulary, shape),
+                "masked": masked,
+            },
+            0.7,
+            {"B": shape[0], "T": shape[1], "V": vocabulary, "M": int(masked.sum())},
+        )
+
+    generic = draw("generic", 7, 3, 5)
+    everywhere = np.ones((3, 5), bool)
+    alone = everywhere & (np.arange(15).reshape(3, 5) == 8)
+    return [
+        *variants(
+            generic,
+            {
+                "cotangent 1": {"cotangent": 1.0},
+                "every position": {"masked": everywhere},
+                "one position": {"masked": alone},
+                "large logits": {"logits": 400 * generic.arguments["logits"]},
+            },
+        ),
+        draw("generic, other sizes", 4, 2, 6),
+    ]
+
+
+def row_sums(point, outputs):
+    """Every row sums to 0, and the rows that are not masked are 0."""
+    dlogits = outputs["dlogits"]
+    elsewhere = np.abs(dlogits[~point.arguments["masked"]]).sum()
+    return (np.abs(dlogits.sum(axis=-1)).max() + elsewhere) / np.abs(dlogits).max()
+
+
+def bert_points():
+    def draw(name, batch, length, vocabulary, width, heads, hidden, **settings):
+        rng = np.random.default_rng(1)
+        masked = rng.random((batch, length)) < 0.4
+        masked[0, :2] = True, False
+        keep = np.ones((batch, 1, 1, length), bool)
+        keep[-1, ..., -1] = masked[-1, -1] = False
+        return Point(
+            name,
+            {
+                "self": builder(vocabulary, length, width, heads, hidden, **settings),
+                "ids": rng.integers(0, vocabulary - 2, (batch, length)),
+                "masked": masked,
+                "keep": keep,
+                "segment_ids": rng.integers(0, 2, (batch, length)),
+                "rng": None,
+            },
+            normal(2, masked.sum(), vocabulary),
+            {"B": batch, "T": length, "V": vocabulary, "D": width, "M": int(masked.sum())},
+        )
+
+    def build(**settings):
+        return builder(11, 5, 6, 2, 7, **settings)
+
+    generic = draw("generic", 4, 5, 11, 6, 2, 7)
+    return [
+        *variants(
+            generic,
+            {
+                "its own read-out": {"self": build(tied=False)},
+                "no LayerNorms on embeddings and end": {
+                    "self": build(embedding_norm=False, final_norm=False)
+                },
+                "no segments": {"self": build(segments=0), "segment_ids": None},
+                "dropout": {"self": build(dropout=0.3), "rng": Draws(5)},
+                "every position read out": {"masked": None, "cotangent": normal(3, 4, 5, 11)},
+            },
+        ),
+        draw("generic, other sizes", 2, 6, 9, 4, 2, 3, placement="post"),
+    ]
+
+
+def builder(vocabulary, length, width, heads, hidden, placement="pre", dropout=0.0, **settings):
+    settings = {"tied": True, "segments": 2, "embedding_norm": True} | settings
+
+    def build(dtype):
+        spec = LayerSpec(
+            width, heads, hidden, placement, dropout=dropout, dtype=np.dtype(dtype).name
+        )
+        stack = StackSpec(vocabulary, length, layers=1)
+        return at_random(Bert(spec, stack, np.random.default_rng(0), **settings))
+
+    return build
+
+
+EXERCISES = [
+    OpExercise(
+        name="smallest_bert",
+        chapter="340_bert",
+        forward=smallest_bert,
+        backward=smallest_bert_backward,
+        functions=(
+            Function(
+                "ids (B, T), table (V, D), positions (T, D) -> logits (B, T, V), cache",
+                "eq:bert-input",
+            ),
+            Function(
+                "dlogits (B, T, V) -> dtable (V, D), dpositions (T, D)", "eq:bert-tied-backward"
+            ),
+        ),
+        inputs=("table", "positions"),
+        points=smallest_bert_points,
+        hints=(
+            "At how many places of the forward pass does the table stand?",
+            "A position's cotangent is dlogits times the table. It goes to the row of the word "
+            "and to the row of the place.",
+            "Words may repeat: an assignment keeps one of their cotangents, NumPy's add.at adds "
+            "all. Positions are shared by the sequences.",
+        ),
+        theorems=(
+            Theorem(
+                "the tables' rows have the same sum, but for that of the logits' cotangents",
+                one_sum,
+            ),
+        ),
+        terms={"dtable": tied_terms},
+    ),
+    OpExercise(
+        name="masked_loss",
+        chapter="340_bert",
+        forward=masked_loss,
+        backward=masked_loss_backward,
+        functions=(
+            Function(
+                "logits (B, T, V), targets (B, T), masked (B, T) of booleans -> loss, a number, "
+                "and cache",
+                "eq:masked-loss",
+            ),
+            Function("dloss, a number -> dlogits (B, T, V)", "eq:masked-rows-backward"),
+        ),
+        inputs=("logits",),
+        points=masked_loss_points,
+        hints=(
+            "logits[masked] are M rows; the rest of the loss is that of cross-entropy.",
+            "The mean is over M, and not over all positions.",
+            "The gradient has the shape of all logits, and is 0 where nothing was asked. Subtract "
+            "the largest logit of a row before you exponentiate.",
+        ),
+        theorems=(Theorem("every row of dlogits sums to 0; those not masked are 0", row_sums),),
+    ),
+    LayerExercise(
+        name="Bert",
+        chapter="340_bert",
+        forward=Bert.forward,
+        backward=Bert.backward,
+        functions=(
+            Function(
+                "ids, masked and segment_ids (B, T) -> logits (M, V), cache; without masked "
+                "(B, T, V)",
+                "eq:bert",
+            ),
+            Function(
+                "dlogits (M, V) -> None, for the ids, and grads by dotted names", "eq:bert-backward"
+            ),
+        ),
+        inputs=("ids",),
+        points=bert_points,
+        hints=(
+            "Follow the four lines of the equation: read-out, masked rows, encoder, look-ups. "
+            "self.embed and self.embed_backward may do the last.",
+            "The cotangents of the masked rows have to be scattered into (B T, D) zeros, and "
+            "brought to (B, T, D), before the encoder gets them.",
+            "self.readout.backward gives dh, dtable and its parameters' gradients; dtable is "
+            "None unless the read-out is tied, and is added to that of the look-up.",
+        ),
+    ),
+]

@@ -1,0 +1,196 @@
+"""Chapter 140: cross-entropy."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_practice.engine.exercise import (
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.structure import row_sums
+
+
+def cross_entropy_points():
+    def draw(name, batch, length, tokens, smoothing):
+        rng = np.random.default_rng(3)
+        weights = rng.integers(1, 6, (batch, length))
+        weights[0, 1] = 0
+        return Point(
+            name,
+            {
+                "logits": normal(1, batch, length, tokens),
+                "targets": rng.integers(tokens, size=(batch, length)),
+                "weights": weights,
+                "smoothing": smoothing,
+            },
+            -1.7,
+            {
+                "B": batch,
+                "T": length,
+                "N": batch * length,
+                "V": tokens,
+                "the sum of the weights": weights.sum(),
+            },
+        )
+
+    generic = draw("generic", 3, 4, 5, 0.3)
+    logits, targets, weights, _ = generic.arguments.values()
+    masked = weights > 2
+    return [
+        *variants(
+            generic,
+            {
+                "no weights": {"weights": None},
+                "no smoothing": {"smoothing": 0},
+                "no weights, no smoothing": {"weights": None, "smoothing": 0},
+                "masked positions alone": {"weights": masked, "smoothing": 0},
+                "cotangent 1": {"cotangent": 1.0},
+                "one position": {
+                    "logits": logits[:1, :1],
+                    "targets": targets[:1, :1],
+                    "weights": None,
+                },
+                "no batch axis": {
+                    "logits": logits[0],
+                    "targets": targets[0],
+                    "weights": weights[0],
+                },
+                "equal logits": {"logits": np.zeros(logits.shape)},
+                "large logits": {"logits": 800.0 * logits},
+                "one target everywhere": {"targets": np.full_like(targets, 2)},
+                "not in C order": {
+                    "logits": logits.swapaxes(0, 1).copy().swapaxes(0, 1),
+                    "weights": np.asfortranarray(weights),
+                },
+            },
+        ),
+        draw("generic, other sizes", 2, 5, 4, 0.2),
+    ]
+
+
+def nothing_where_nothing_counts(point, outputs):
+    weights = point.arguments["weights"]
+    if weights is None:
+        return 0.0
+    return np.abs(outputs["dlogits"] * (weights == 0)[..., np.newaxis]).max()
+
+
+def cross_entropy_terms(point):
+    logits, targets, weights, smoothing = point.arguments.values()
+    p, _ = ops.softmax(logits)
+    weights = np.ones(targets.shape) if weights is None else weights
+    scale = (point.cotangent * weights / weights.sum())[..., np.newaxis]
+    terms = {
+        "the probabilities": scale * p,
+        "the right token": -(1 - smoothing) * scale * np.eye(p.shape[-1])[targets],
+    }
+    if smoothing:
+        terms["the smoothing"] = -smoothing / p.shape[-1] * scale * np.ones_like(p)
+    return terms
+
+
+def distillation(logits, q):
+    return -(q * ops.log_softmax(logits)).sum(axis=-1).mean(), (logits, q)
+
+
+def distillation_backward(dloss, cache):
+    logits, q = cache
+    return (np.exp(ops.log_softmax(logits)) - q) * dloss * (q.shape[-1] / q.size)
+
+
+def distillation_points():
+    def draw(name, batch, length, tokens):
+        shape = batch, length, tokens
+        return Point(
+            name,
+            {"logits": normal(1, *shape), "q": ops.softmax(normal(2, *shape))[0]},
+            -1.7,
+            {"B": batch, "T": length, "N": batch * length, "V": tokens},
+        )
+
+    generic = draw("generic", 3, 4, 5)
+    logits, q = generic.arguments.values()
+    return [
+        *variants(
+            generic,
+            {
+                "one right token": {"q": np.eye(5)[q.argmax(axis=-1)]},
+                "cotangent 1": {"cotangent": 1.0},
+                "one position": {"logits": logits[:1, :1], "q": q[:1, :1]},
+                "large logits": {"logits": 800.0 * logits},
+            },
+        ),
+        draw("generic, other sizes", 2, 5, 4),
+    ]
+
+
+def distillation_terms(point):
+    logits, q = point.arguments.values()
+    scale = point.cotangent * q.shape[-1] / q.size
+    return {"the probabilities": scale * ops.softmax(logits)[0], "the right answer": -scale * q}
+
+
+EXERCISES = [
+    OpExercise(
+        name="cross_entropy",
+        chapter="140_cross_entropy",
+        forward=ops.cross_entropy,
+        backward=ops.cross_entropy_backward,
+        functions=(
+            Function(
+                "logits (..., V), targets (...) whole numbers, weights (...) or None for 1 "
+                "everywhere -> loss: a number, cache",
+                "eq:cross-entropy, eq:label-smoothing",
+            ),
+            Function(
+                "dloss: a number -> dlogits (..., V)",
+                "eq:cross-entropy-backward, eq:label-smoothing-backward",
+            ),
+        ),
+        inputs=("logits",),
+        points=cross_entropy_points,
+        hints=(
+            "Write it for one position first, without weights: the log-sum-exp minus one logit. "
+            "Then let each position count by its share.",
+            "The shares are the weights divided by their sum, and they do not depend on the "
+            "logits. NumPy's `take_along_axis` finds the logit of the right token in each row.",
+            "The gradient of a row is what was said minus what should have been said, times "
+            "the share and the cotangent. With smoothing, what should have been said is a "
+            "distribution that sums to 1.",
+        ),
+        theorems=(
+            Theorem("every row of dlogits sums to 0", row_sums("dlogits")),
+            Theorem("a position of weight 0 has the gradient 0", nothing_where_nothing_counts),
+        ),
+        terms={"dlogits": cross_entropy_terms},
+    ),
+    OpExercise(
+        name="distillation",
+        chapter="140_cross_entropy",
+        forward=distillation,
+        backward=distillation_backward,
+        functions=(
+            Function(
+                "logits and q (..., V), rows of q sum to 1 -> loss: a number, cache",
+                "the mean over the positions of -(sum over v of q_v ln p_v)",
+            ),
+            Function("dloss: a number -> dlogits (..., V)", "yours to derive"),
+        ),
+        inputs=("logits",),
+        points=distillation_points,
+        hints=(
+            "You have met a loss with a soft answer already. Go through its derivation and ask of "
+            "each line what it needs to know of q.",
+            "Take the logarithm of softmax, not the softmax and then its logarithm: large logits "
+            "make a probability 0.",
+            "The loss is a mean over positions, and an array of shape (..., V) has size / V of "
+            "them.",
+        ),
+        theorems=(Theorem("every row of dlogits sums to 0", row_sums("dlogits")),),
+        terms={"dlogits": distillation_terms},
+    ),
+]

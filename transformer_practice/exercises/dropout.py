@@ -1,0 +1,260 @@
+"""Chapter 290: dropout."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import Residual
+from transformer_core.ops.dropout import DropoutCache
+from transformer_practice.engine.exercise import (
+    Draws,
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.attention import draw_attention, relative, sum_of_keys
+from transformer_practice.exercises.residual import draw_residual, residual
+
+
+def dropout_points():
+    def draw(name, rate, *shape):
+        return Point(
+            name,
+            {"x": normal(1, *shape), "rate": rate, "rng": Draws(7)},
+            normal(2, *shape),
+            dict(zip("BTD", shape, strict=True)) | {"1 - p": 1 - rate, "p": rate},
+        )
+
+    generic = draw("generic", 0.3, 3, 5, 11)
+    return [
+        *variants(
+            generic,
+            {
+                "evaluation": {"rng": None},
+                "rate 0": {"rate": 0.0},
+                "rate 1/2": {"rate": 0.5},
+                "cotangent of ones": {"cotangent": np.ones((3, 5, 11))},
+            },
+        ),
+        draw("generic, other sizes", 0.6, 2, 7, 5),
+    ]
+
+
+def linear_in_x(point, outputs):
+    x = point.arguments["x"]
+    y, _ = ops.dropout(x, point.arguments["rate"], drawn_from(point))
+    forth = (point.cotangent * y).sum()
+    return relative((outputs["dx"] * x).sum() - forth, forth)
+
+
+def drawn_from(point):
+    rng = point.arguments["rng"]
+    return None if rng is None else np.random.default_rng(rng.seed)
+
+
+def attention_points():
+    def draw(name, rate, *sizes):
+        point = draw_attention(name, *sizes)
+        return point._replace(
+            arguments=point.arguments | {"rate": rate, "rng": Draws(7)},
+            sizes=point.sizes | {"1 - p": 1 - rate},
+        )
+
+    generic = draw("generic", 0.3, 2, 3, 5, 7, 11, 13)
+    return [
+        *variants(
+            generic,
+            {
+                "evaluation": {"rng": None},
+                "rate 0": {"rate": 0.0},
+                "no mask": {"keep": None},
+                "cotangent of ones": {"cotangent": np.ones(generic.cotangent.shape)},
+            },
+        ),
+        draw("generic, other sizes", 0.4, 3, 2, 4, 3, 5, 7),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedLayerExercise(LayerExercise):
+    """``forward(self, *inputs, rng=rng)``: the last argument of a point is the generator."""
+
+    def by_position(self, function):
+        return lambda *arguments: function(*arguments[:-1], rng=arguments[-1])
+
+
+def residual_points():
+    def draw(name, placement, rate, *sizes):
+        point = draw_residual(name, placement, *sizes)
+        return point._replace(
+            arguments=point.arguments
+            | {"self": residual(placement, sizes[-1], rate), "rng": Draws(7)},
+            sizes=point.sizes | {"1 - p": 1 - rate},
+        )
+
+    post = draw("generic", "post", 0.3, 2, 3, 5)
+    pre = draw("Pre-LN", "pre", 0.3, 2, 3, 5)
+    return [
+        *variants(post, {"evaluation, Post-LN": {"rng": None}}),
+        *variants(pre, {"evaluation, Pre-LN": {"rng": None}}),
+        draw("generic, other sizes", "pre", 0.4, 3, 2, 7),
+    ]
+
+
+def ways(point):
+    """What returns past the branch, and what returns through it and the mask."""
+    make, x, _ = point.arguments.values()
+    layer, dy = make(np.float64), point.cotangent
+    _, cache = layer.forward(x, rng=drawn_from(point))
+    back = partial(ops.dropout_backward, cache=cache.dropout)
+    if layer.pre:
+        dnormalised, _ = layer.branch.backward(back(dy), cache.branch)
+        through, _ = layer.norm.backward(dnormalised, cache.norm)
+        skip = dy
+    else:
+        skip, _ = layer.norm.backward(dy, cache.norm)
+        through, _ = layer.branch.backward(back(skip), cache.branch)
+    return {"the skip connection": skip, "the way through the branch": through}
+
+
+def drop_branch(x, rate, rng):
+    """Drop all entries of a sequence, or none."""
+    mask = rng.random((len(x),) + (1,) * (x.ndim - 1)) >= rate
+    return x * mask / (1 - rate), DropoutCache(np.broadcast_to(mask, x.shape), rate)
+
+
+def drop_branch_backward(dy, cache):
+    """Drop what was dropped."""
+    return dy * cache.mask / (1 - cache.rate)
+
+
+def branch_points():
+    def draw(name, rate, *shape):
+        return Point(
+            name,
+            {"x": normal(1, *shape), "rate": rate, "rng": Draws(7)},
+            normal(2, *shape),
+            dict(zip("BTD", shape, strict=True)) | {"1 - p": 1 - rate},
+        )
+
+    return [
+        draw("generic", 0.3, 7, 3, 5),
+        draw("rate 0", 0.0, 7, 3, 5),
+        draw("as many sequences as positions", 0.4, 4, 4, 3),
+        draw("generic, other sizes", 0.6, 11, 2, 4),
+    ]
+
+
+EXERCISES = [
+    OpExercise(
+        name="dropout",
+        chapter="290_dropout",
+        forward=ops.dropout,
+        backward=ops.dropout_backward,
+        functions=(
+            Function(
+                "x (...), p in [0, 1), a generator or None: evaluation -> y (...), cache. Draw "
+                "the mask as rng.random(x.shape, np.float32) >= rate",
+                "eq:dropout",
+            ),
+            Function("dy (...) -> dx (...)", "eq:dropout-backward"),
+        ),
+        inputs=("x",),
+        points=dropout_points,
+        hints=(
+            "The mean of y over all masks has to be x. By what must the kept entries be divided?",
+            "For a given mask, y is a diagonal matrix times x. What is its transpose?",
+            "The backward pass draws nothing: the mask comes with the cache. Without a generator, "
+            "or at the rate 0, both passes hand on what they get.",
+        ),
+        theorems=(Theorem("<dx, x> = <dy, y>, with one mask in both", linear_in_x),),
+    ),
+    OpExercise(
+        name="attention_with_dropout",
+        chapter="290_dropout",
+        forward=ops.attention,
+        backward=ops.attention_backward,
+        functions=(
+            Function(
+                "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or "
+                "None, p, a generator or None -> output (..., T, K_v), cache. Drop with "
+                "ops.dropout",
+                "eq:attention-dropout",
+            ),
+            Function(
+                "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), "
+                "dvalue (..., S, K_v)",
+                "eq:attention-backward-dropout",
+            ),
+        ),
+        inputs=("query", "key", "value"),
+        points=attention_points,
+        hints=(
+            "Two arrays of weights are now in play, before and after dropout. Give them two names, "
+            "and ask at each step which of them it read.",
+            "The values are averaged with the dropped weights. What made the dropped ones?",
+            "On the way from the values' product to the softmax the cotangent passes through the "
+            "mask. The softmax itself knows nothing of it.",
+        ),
+        theorems=(Theorem("the gradients of all keys sum to 0", sum_of_keys),),
+        within=("ops/softmax.py", "ops/dropout.py"),
+    ),
+    TrainedLayerExercise(
+        name="ResidualWithDropout",
+        chapter="290_dropout",
+        forward=Residual.forward,
+        backward=Residual.backward,
+        functions=(
+            Function(
+                "x (..., D) -> y (..., D), cache. There are self.branch, self.norm, self.pre and "
+                "self.dropout, the rate. Drop with ops.dropout; the branch gets rng=rng, too",
+                "eq:pre-ln",
+                "self, x, *context, rng=None",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), the gradients of the context that the branch "
+                "returns, grads: a dict with the names of self.parameters()",
+                "eq:pre-ln-backward",
+            ),
+        ),
+        inputs=("x",),
+        points=residual_points,
+        hints=(
+            "Start from your Residual. Dropout stands behind the branch, before the sum.",
+            "Past the branch nothing is dropped. Which of the two gradients meets the mask?",
+            "In Post-LN the cotangent that passes through the mask is the one behind the "
+            "LayerNorm's backward pass.",
+        ),
+        terms={"dx": ways},
+        within=("ops/dropout.py", "layers/layer_norm.py", "ops/layer_norm.py", "ops/linear.py"),
+    ),
+    OpExercise(
+        name="drop_branch",
+        chapter="290_dropout",
+        forward=drop_branch,
+        backward=drop_branch_backward,
+        functions=(
+            Function(
+                "x (B, T, D), p, a generator -> y (B, T, D), cache. Draw one number a sequence, "
+                "as rng.random(B), and keep the sequence if it is at least p",
+                "eq:dropout",
+            ),
+            Function("dy (B, T, D) -> dx (B, T, D)", "eq:dropout-backward"),
+        ),
+        inputs=("x",),
+        points=branch_points,
+        hints=(
+            "How many coins does a batch throw?",
+            "Give the mask axes of size 1, so that it broadcasts over positions and entries.",
+            "What is kept is enlarged as in dropout: the mean of a sequence over its two coins "
+            "has to stay.",
+        ),
+        within=("ops/dropout.py",),
+    ),
+]

@@ -1,0 +1,163 @@
+"""Appendix 930: power iteration."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from transformer_practice.engine.exercise import (
+    Draws,
+    Exercise,
+    Function,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+
+
+def power_iteration(a: np.ndarray, start: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
+    """Multiply by a symmetric matrix, and divide by the length, again and again.
+
+    Parameters
+    ----------
+    a : ndarray (n, n)
+    start : ndarray (n,)
+        Of any length.
+    steps : int
+        At least 1.
+
+    Returns
+    -------
+    value : float
+        <v A, v>.
+    vector : ndarray (n,)
+        v, of length 1.
+    """
+    v = start
+    for _ in range(steps):
+        v = v @ a
+        v = v / np.linalg.norm(v)
+    return float(v @ a @ v), v
+
+
+def operator_norm(
+    forward: Callable, backward: Callable, width: int, rng: np.random.Generator, steps: int = 200
+) -> float:
+    """Find the largest singular value of a linear map from its two passes.
+
+    Parameters
+    ----------
+    forward, backward : callable
+        x W of x, and y W^T of y.
+    width : int
+        Of x.
+    rng : numpy.random.Generator
+    steps : int
+    """
+    v = rng.normal(size=width)
+    for _ in range(steps):
+        v = backward(forward(v))
+        v = v / np.linalg.norm(v)
+    return float(np.linalg.norm(forward(v)))
+
+
+def matrix(seed: int, values: list) -> np.ndarray:
+    """Return a symmetric matrix with given eigenvalues."""
+    rotation, _ = np.linalg.qr(normal(seed, len(values), len(values)))
+    return rotation @ np.diag(values) @ rotation.T
+
+
+def power_points():
+    def draw(name, values, steps):
+        a = matrix(1, values)
+        return Point(
+            name,
+            {"a": a, "start": 3 * normal(2, len(values)), "steps": steps},
+            sizes={"n": len(values), "steps": steps},
+        )
+
+    generic = draw("generic", [2.0, -1.1, 0.7, 0.2], 3)
+    return [
+        *variants(
+            generic,
+            {
+                "many steps": {"steps": 60},
+                "one step": {"steps": 1},
+                "a start of length 1": {"start": np.array([0.0, 0.6, 0.8, 0.0])},
+            },
+        ),
+        draw("the largest is negative", [-3.0, 1.5, 0.4], 5),
+        draw("generic, other sizes", [1.5, 1.0, 0.3, 0.2, 0.1], 4),
+    ]
+
+
+def unit_length(point, outputs):
+    return abs(np.linalg.norm(outputs["vector"]) - 1)
+
+
+def norm_points():
+    def draw(name, *shape):
+        left, _ = np.linalg.qr(normal(1, shape[0], min(shape)))
+        right, _ = np.linalg.qr(normal(2, shape[1], min(shape)))
+        weight = left @ np.diag(2.5 * 0.5 ** np.arange(min(shape))) @ right.T
+        return Point(
+            name,
+            {
+                "forward": lambda x: x @ weight,
+                "backward": lambda y: y @ weight.T,
+                "width": shape[0],
+                "rng": Draws(3),
+                "steps": 200,
+            },
+            sizes={"n": shape[0], "m": shape[1]},
+        )
+
+    return [
+        draw("generic", 4, 6),
+        draw("square", 5, 5),
+        draw("one output", 4, 1),
+        draw("generic, other sizes", 7, 3),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="power_iteration",
+        chapter="930_eigenvalues",
+        forward=power_iteration,
+        functions=(
+            Function(
+                "symmetric a (n, n), start (n,) -> value, a number, and vector (n,) of length 1",
+                "eq:eigen-power",
+            ),
+        ),
+        returns=("value", "vector"),
+        points=power_points,
+        hints=(
+            "A row times the matrix; then divide by the length. How often?",
+            "The last vector has length 1; the start need not have.",
+            "The value is the quadratic form <v A, v> of the last vector, with its sign.",
+        ),
+        theorems=(Theorem("the vector has length 1", unit_length),),
+    ),
+    Exercise(
+        name="operator_norm",
+        chapter="930_eigenvalues",
+        forward=operator_norm,
+        functions=(
+            Function(
+                "forward(x) = x W and backward(y) = y W^T, width of x -> the largest singular "
+                "value of W",
+                "eq:eigen-power",
+            ),
+        ),
+        points=norm_points,
+        hints=(
+            "Which symmetric matrix has the squares of the singular values as eigenvalues, and "
+            "how do you multiply by it?",
+            "Forward and then backward multiplies a row by W W^T. Start at random, and keep the "
+            "length at 1.",
+            "In the end the length of forward(v) is the singular value itself, not its square.",
+        ),
+    ),
+]

@@ -1,0 +1,411 @@
+"""Chapter 230: embeddings and positions."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import Embedding, LearnedPositions, TiedReadout
+from transformer_practice.engine.exercise import (
+    Exercise,
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    drawn,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.attention import relative
+
+IDS = np.array([[4, 1, 4, 7, 0], [1, 9, 4, 2, 2], [9, 9, 3, 1, 4]])
+
+
+def embedding_points():
+    generic = Point(
+        "generic",
+        {"ids": IDS, "table": normal(1, 11, 7)},
+        normal(2, 3, 5, 7),
+        {"B": 3, "T": 5, "V": 11, "D": 7},
+    )
+    table, cotangent = generic.arguments["table"], generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "no word twice": {
+                    "ids": np.array([[4, 1, 0], [9, 3, 2]]),
+                    "cotangent": cotangent[:2, :3],
+                },
+                "one word": {"ids": np.full((3, 5), 6)},
+                "no batch axis": {"ids": IDS[0], "cotangent": cotangent[0]},
+                "a table in Fortran order": {"table": np.asfortranarray(table)},
+                "a cotangent in Fortran order": {"cotangent": np.asfortranarray(cotangent)},
+            },
+        ),
+        Point(
+            "generic, other sizes",
+            {"ids": IDS[:2, :3] % 5, "table": normal(3, 5, 4)},
+            normal(4, 2, 3, 4),
+            {"B": 2, "T": 3, "V": 5, "D": 4},
+        ),
+    ]
+
+
+def table_sum(name):
+    """What all rows of the table get together is what all positions send."""
+
+    def deviation(point, outputs):
+        total = point.cotangent.reshape(-1, point.cotangent.shape[-1]).sum(axis=0)
+        return relative(outputs[name].sum(axis=0) - total, total)
+
+    return Theorem("the rows of the table's gradient sum to the sum of all cotangents", deviation)
+
+
+def embedding_layer_points():
+    return [
+        point._replace(
+            arguments={
+                "self": drawn_embedding(point.arguments["table"].shape),
+                "ids": point.arguments["ids"],
+            }
+        )
+        for point in embedding_points()
+        if "table" not in point.name
+    ]
+
+
+def drawn_embedding(shape):
+    rng = np.random.default_rng(0)
+    return drawn(lambda dtype: Embedding(*shape, rng, dtype=dtype), seed=9)
+
+
+def readout_points():
+    def draw(name, batch, length, vocabulary, width):
+        return Point(
+            name,
+            {
+                "h": normal(1, batch, length, width),
+                "table": normal(2, vocabulary, width),
+                "bias": normal(3, vocabulary),
+            },
+            normal(4, batch, length, vocabulary),
+            {"B": batch, "T": length, "V": vocabulary, "D": width},
+        )
+
+    generic = draw("generic", 2, 3, 7, 5)
+    h, cotangent = generic.arguments["h"], generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {"h": h[:1], "cotangent": cotangent[:1]},
+                "no batch axis": {"h": h[0], "cotangent": cotangent[0]},
+                "h = 0": {"h": np.zeros(h.shape)},
+            },
+        ),
+        draw("generic, other sizes", 3, 2, 5, 4),
+        draw("a square table", 2, 3, 5, 5),
+    ]
+
+
+def readout_layer_points():
+    return [
+        point._replace(
+            arguments={
+                "self": drawn_readout(len(point.arguments["bias"])),
+                "h": point.arguments["h"],
+                "table": point.arguments["table"],
+            }
+        )
+        for point in readout_points()
+    ]
+
+
+def drawn_readout(vocabulary):
+    return drawn(lambda dtype: TiedReadout(vocabulary, dtype), seed=9)
+
+
+def products(point, outputs):
+    """z - b is linear in h and in E alike."""
+    h, table = point.arguments["h"], point.arguments["table"]
+    by_h, by_table = (outputs["dh"] * h).sum(), (outputs["dtable"] * table).sum()
+    return relative(by_h - by_table, by_h)
+
+
+def positions_points():
+    generic = Point("generic", {"length": 5, "width": 6}, sizes={"T": 5, "D": 6})
+    return [
+        *variants(
+            generic,
+            {
+                "one position": {"length": 1},
+                "one frequency": {"width": 2},
+                "a long table": {"length": 300},
+            },
+        ),
+        Point("generic, other sizes", {"length": 7, "width": 10}, sizes={"T": 7, "D": 10}),
+    ]
+
+
+def squares(point, outputs):
+    table = outputs["output"]
+    return np.abs(table[:, ::2] ** 2 + table[:, 1::2] ** 2 - 1).max()
+
+
+def learned_points():
+    def draw(name, batch, length, longest, width):
+        rng = np.random.default_rng(0)
+        return Point(
+            name,
+            {
+                "self": drawn(
+                    lambda dtype: LearnedPositions(longest, width, rng, dtype=dtype), seed=9
+                ),
+                "x": normal(1, batch, length, width),
+            },
+            normal(2, batch, length, width),
+            {"B": batch, "T": length, "D": width, "the table's length": longest},
+        )
+
+    generic = draw("generic", 3, 5, 7, 4)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    longest = draw("the longest sequence", 2, 5, 5, 3)
+    return [
+        *variants(generic, {"one sequence": {"x": x[:1], "cotangent": cotangent[:1]}}),
+        longest,
+        draw("generic, other sizes", 2, 3, 11, 5),
+    ]
+
+
+def bert_input(ids, segments, words, positions, segment_table):
+    """Add the rows of the word, of the position and of the segment."""
+    word_rows, word_cache = ops.embedding(ids, words)
+    position_rows, position_cache = ops.embedding(np.arange(ids.shape[1]), positions)
+    segment_rows, segment_cache = ops.embedding(segments, segment_table)
+    x = word_rows + position_rows + segment_rows
+    return x, (word_cache, position_cache, segment_cache)
+
+
+def bert_input_backward(dx, cache):
+    """Return the gradients of the three tables."""
+    words, positions, segments = cache
+    return (
+        ops.embedding_backward(dx, words),
+        ops.embedding_backward(dx.sum(axis=0), positions),
+        ops.embedding_backward(dx, segments),
+    )
+
+
+def bert_points():
+    generic = Point(
+        "generic",
+        {
+            "ids": IDS,
+            "segments": np.array([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0, 0, 1]]),
+            "words": normal(1, 11, 4),
+            "positions": normal(2, 7, 4),
+            "segment_table": normal(3, 2, 4),
+        },
+        normal(4, 3, 5, 4),
+        {"B": 3, "T": 5, "V": 11, "D": 4, "the table's length": 7},
+    )
+    arguments, cotangent = generic.arguments, generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {
+                    "ids": arguments["ids"][:1],
+                    "segments": arguments["segments"][:1],
+                    "cotangent": cotangent[:1],
+                },
+                "one segment": {"segments": np.zeros((3, 5), dtype=int)},
+            },
+        ),
+        Point(
+            "generic, other sizes",
+            {
+                "ids": IDS[:2, :3] % 5,
+                "segments": np.array([[0, 1, 1], [0, 0, 1]]),
+                "words": normal(5, 5, 7),
+                "positions": normal(6, 4, 7),
+                "segment_table": normal(7, 2, 7),
+            },
+            normal(8, 2, 3, 7),
+            {"B": 2, "T": 3, "V": 5, "D": 7, "the table's length": 4},
+        ),
+    ]
+
+
+EXERCISES = [
+    OpExercise(
+        name="embedding",
+        chapter="230_embedding",
+        forward=ops.embedding,
+        backward=ops.embedding_backward,
+        functions=(
+            Function(
+                "ids (...) of whole numbers, table (V, D) -> rows (..., D), cache", "eq:embedding"
+            ),
+            Function("drows (..., D) -> dtable (V, D)", "eq:embedding-backward"),
+        ),
+        inputs=("table",),
+        points=embedding_points,
+        hints=(
+            "A row of the table goes to every position that has its id, and to no other. What "
+            "comes back to it?",
+            "Start from a table of zeros. Each position adds its cotangent to one row.",
+            "Where an id repeats, an indexed += keeps the last of its cotangents. NumPy has a "
+            "function that adds them all up.",
+        ),
+        theorems=(table_sum("dtable"),),
+    ),
+    LayerExercise(
+        name="Embedding",
+        chapter="230_embedding",
+        forward=Embedding.forward,
+        backward=Embedding.backward,
+        functions=(
+            Function(
+                "ids (...) of whole numbers -> rows (..., D), cache. There is self.table (V, D)",
+                "eq:embedding",
+            ),
+            Function(
+                'drows (..., D) -> None, {"table": dtable}: ids have no gradient',
+                "eq:embedding-backward",
+            ),
+        ),
+        inputs=("ids",),
+        points=embedding_layer_points,
+        hints=(
+            "The layer owns its table: everything else is the look-up, forward and backward.",
+            "The gradient of a layer's input comes first. Do whole numbers have one?",
+            "The dict of gradients has the names of self.parameters(): here one name.",
+        ),
+        theorems=(table_sum("dtable"),),
+        within=("ops/embedding.py",),
+    ),
+    LayerExercise(
+        name="LearnedPositions",
+        chapter="230_embedding",
+        forward=LearnedPositions.forward,
+        backward=LearnedPositions.backward,
+        functions=(
+            Function(
+                "x (B, T, D) -> y (B, T, D), cache. There is self.table, which may be longer "
+                "than T",
+                "eq:learned-positions",
+                "self, x",
+            ),
+            Function(
+                'dy (B, T, D) -> dx (B, T, D), {"table": dtable}', "eq:learned-positions-backward"
+            ),
+        ),
+        inputs=("x",),
+        points=learned_points,
+        hints=(
+            "y is a sum of two arrays. What does each of them get?",
+            "One row of the table serves its position in every sequence of the batch.",
+            "The gradient has the shape of the whole table: what do the positions get that no "
+            "sequence has reached?",
+        ),
+        theorems=(table_sum("dtable"),),
+        within=("ops/embedding.py",),
+    ),
+    Exercise(
+        name="sinusoidal_positions",
+        chapter="230_embedding",
+        forward=ops.sinusoidal_positions,
+        functions=(
+            Function(
+                "whole numbers T and D, D even -> (T, D)",
+                "eq:positions",
+                "length, width, dtype=np.float64",
+            ),
+        ),
+        points=positions_points,
+        hints=(
+            "There are D/2 frequencies. Make them first, and then from them the angles of all "
+            "positions.",
+            "The numbers 2i run 0, 2, 4, ...: does your exponent double them again?",
+            "Sines stand in the even columns, cosines in the odd ones, side by side.",
+        ),
+        theorems=(Theorem("the squares of each pair sum to 1", squares),),
+    ),
+    OpExercise(
+        name="tied_readout",
+        chapter="230_embedding",
+        forward=ops.tied_readout,
+        backward=ops.tied_readout_backward,
+        functions=(
+            Function(
+                "h (..., D), table (V, D), bias (V,) -> logits (..., V), cache", "eq:tied-readout"
+            ),
+            Function(
+                "dlogits (..., V) -> dh (..., D), dtable (V, D), dbias (V,)",
+                "eq:tied-readout-backward",
+            ),
+        ),
+        inputs=("h", "table", "bias"),
+        points=readout_points,
+        hints=(
+            "It is a linear layer. Which array stands for its weight?",
+            "The weight is the transposed table, so the gradient of the weight is transposed too.",
+            "Flatten batch and time before you sum over the positions: every one of them reads "
+            "the same table.",
+        ),
+        theorems=(Theorem("<dh, h> = <dtable, table>", products),),
+        within=("ops/linear.py",),
+    ),
+    LayerExercise(
+        name="TiedReadout",
+        chapter="230_embedding",
+        forward=TiedReadout.forward,
+        backward=TiedReadout.backward,
+        functions=(
+            Function(
+                "h (..., D), table (V, D) -> logits (..., V), cache. There is self.bias (V,)",
+                "eq:tied-readout",
+            ),
+            Function(
+                'dlogits (..., V) -> dh (..., D), dtable (V, D), {"bias": dbias}',
+                "eq:tied-readout-backward",
+            ),
+        ),
+        inputs=("h", "table"),
+        points=readout_layer_points,
+        hints=(
+            "The table is an input here: the embedding owns it. What is left for this layer?",
+            "Both inputs have a gradient, and the layer's own parameter has its place in the dict.",
+            "Call tied_readout and its backward pass, and put each of the three gradients where "
+            "it belongs.",
+        ),
+        theorems=(Theorem("<dh, h> = <dtable, table>", products),),
+        within=("ops/embedding.py", "ops/linear.py"),
+    ),
+    OpExercise(
+        name="bert_input",
+        chapter="230_embedding",
+        forward=bert_input,
+        backward=bert_input_backward,
+        functions=(
+            Function(
+                "ids and segments (B, T) of whole numbers, words (V, D), positions (T or more, "
+                "D), segment_table (2, D) -> x (B, T, D), cache",
+                "eq:embedding",
+            ),
+            Function(
+                "dx (B, T, D) -> dwords, dpositions, dsegment_table, in the shapes of the tables",
+                "eq:embedding-backward",
+            ),
+        ),
+        inputs=("words", "positions", "segment_table"),
+        points=bert_points,
+        hints=(
+            "Which layer of this chapter is each of the three?",
+            "A sum hands its cotangent to all of its terms: what is left are three look-ups.",
+            "The rows of the positions have no batch axis. What happens to their cotangent first?",
+        ),
+        within=("ops/embedding.py", "layers/positions.py"),
+    ),
+]

@@ -1,0 +1,120 @@
+"""Appendix 940: moments of what dropout does, and how sure a mean is."""
+
+from math import sqrt
+
+import numpy as np
+
+from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+
+
+def masked_sum(x: np.ndarray, p: float) -> tuple[float, float]:
+    """Return mean and variance of the sum of x after dropout, over all masks.
+
+    Parameters
+    ----------
+    x : ndarray (D,)
+    p : float
+        The share that is dropped; what is left is divided by 1 - p.
+
+    Returns
+    -------
+    mean, variance : float
+    """
+    return float(x.sum()), float(p / (1 - p) * (x**2).sum())
+
+
+def mean_and_error(runs: np.ndarray) -> tuple[float, float]:
+    """Return the mean of n runs, and the estimated standard deviation of that mean.
+
+    Parameters
+    ----------
+    runs : ndarray (n,)
+        At least two.
+    """
+    mean = runs.mean()
+    variance = ((runs - mean) ** 2).sum() / (len(runs) - 1)
+    return float(mean), sqrt(variance / len(runs))
+
+
+def masked_points():
+    def draw(name, width, p):
+        return Point(
+            name, {"x": normal(1, width), "p": p}, sizes={"D": width, "p": p, "1 - p": 1 - p}
+        )
+
+    generic = draw("generic", 5, 0.3)
+    x = generic.arguments["x"]
+    return [
+        *variants(
+            generic,
+            {
+                "nothing dropped": {"p": 0.0},
+                "half dropped": {"p": 0.5},
+                "one entry": {"x": x[:1]},
+                "a sum of 0": {"x": x - x.mean()},
+            },
+        ),
+        draw("generic, other sizes", 3, 0.8),
+    ]
+
+
+def runs_points():
+    def draw(name, number):
+        return Point(name, {"runs": 4 + normal(1, number)}, sizes={"n": number})
+
+    generic = draw("generic", 5)
+    runs = generic.arguments["runs"]
+    return [
+        *variants(
+            generic,
+            {
+                "mean 0": {"runs": runs - runs.mean()},
+                "two runs": {"runs": runs[:2]},
+                "equal runs": {"runs": np.full(5, 2.0)},
+            },
+        ),
+        draw("generic, other sizes", 9),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="masked_sum",
+        chapter="940_expectation",
+        forward=masked_sum,
+        functions=(
+            Function(
+                "x (D,), p the share that is dropped -> mean, variance: two numbers",
+                "eq:expectation-sum",
+            ),
+        ),
+        returns=("mean", "variance"),
+        points=masked_points,
+        hints=(
+            "Write the sum with a coin for each entry: 1 with probability 1 - p, else 0.",
+            "Expectations always add. The coins are independent, so variances add too.",
+            "A coin has the variance p (1 - p), and each entry is multiplied by its number "
+            "divided by 1 - p: what happens to a factor in a variance?",
+        ),
+    ),
+    Exercise(
+        name="mean_and_error",
+        chapter="940_expectation",
+        forward=mean_and_error,
+        functions=(
+            Function(
+                "runs (n,) -> their mean, and the estimated standard deviation of that mean",
+                "eq:expectation-mean",
+            ),
+        ),
+        returns=("mean", "error"),
+        points=runs_points,
+        hints=(
+            "There are two standard deviations: that of one run, and that of the mean of n.",
+            "The variance of a run is estimated with n - 1, because the mean was fitted to the "
+            "same runs.",
+            "Variances of independent runs add, so that of their mean is one n-th; then take the "
+            "root.",
+        ),
+    ),
+]

@@ -1,0 +1,311 @@
+"""Chapter 160: the feed-forward layer."""
+
+from math import pi, sqrt
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import FeedForward
+from transformer_practice.engine.exercise import (
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.structure import difference
+from transformer_practice.judges.theorems import random
+
+
+def activation_points():
+    def draw(name, batch, length, width):
+        return Point(
+            name,
+            {"x": normal(1, batch, length, width)},
+            normal(2, batch, length, width),
+            {"B": batch, "T": length, "F": width},
+        )
+
+    generic = draw("generic", 2, 3, 5)
+    x = generic.arguments["x"]
+    return [
+        *variants(
+            generic,
+            {
+                "positive entries": {"x": np.abs(x)},
+                "negative entries": {"x": -np.abs(x)},
+                "large entries": {"x": 30.0 * x},
+                "cotangent of ones": {"cotangent": np.ones(x.shape)},
+            },
+        ),
+        draw("generic, other sizes", 4, 2, 3),
+    ]
+
+
+def relu_points():
+    points = activation_points()
+    x = points[0].arguments["x"]
+    return [*points, points[0]._replace(name="entries of 0", arguments={"x": x * (x > 0.5)})]
+
+
+def through_the_origin(point, outputs):
+    x = point.arguments["x"]
+    return np.abs(outputs["dx"] * x - point.cotangent * x * (x > 0)).max()
+
+
+def gelu_terms(point):
+    (x,) = point.arguments.values()
+    _, (_, probability) = ops.gelu(x)
+    density = np.exp(-x * x / 2) / sqrt(2 * pi)
+    return {
+        "the open gate": point.cotangent * probability,
+        "the moving gate": point.cotangent * x * density,
+    }
+
+
+def gelu_tanh_terms(point):
+    (x,) = point.arguments.values()
+    _, (_, tanh) = ops.gelu_tanh(x)
+    moving = point.cotangent * x * (1 - tanh * tanh) / 2 * sqrt(2 / pi)
+    return {
+        "the open gate": point.cotangent * (1 + tanh) / 2,
+        "the moving gate, by x": moving,
+        "the moving gate, by the cube of x": moving * 3 * 0.044715 * x * x,
+    }
+
+
+def feed_forward_points():
+    def draw(name, batch, length, width, hidden, activation="relu", bias=None):
+        def build(dtype):
+            rng = np.random.default_rng(5)
+            layer = random(FeedForward(width, hidden, rng, dtype, activation), rng)
+            if bias is not None:
+                layer.hidden.bias[...] = bias
+            return layer
+
+        return Point(
+            name,
+            {"self": build, "x": normal(1, batch, length, width)},
+            normal(4, batch, length, width),
+            {"B": batch, "T": length, "D": width, "F": hidden},
+        )
+
+    return [
+        draw("generic", 2, 3, 4, 7),
+        draw("GELU with tanh", 2, 3, 4, 7, "gelu_tanh"),
+        draw("F = D", 2, 3, 5, 5),
+        draw("every unit on", 2, 3, 4, 7, bias=100.0),
+        draw("every unit off", 2, 3, 4, 7, bias=-100.0),
+        draw("one sequence", 1, 3, 4, 7),
+        draw("generic, other sizes", 3, 2, 5, 6),
+    ]
+
+
+def second_map(point, outputs):
+    build, x = point.arguments.values()
+    layer = build(np.float64)
+    y, _ = layer.forward(x)
+    return difference(
+        (outputs["doutput.weight"] * layer.output.weight).sum(),
+        (point.cotangent * (y - layer.output.bias)).sum(),
+    )
+
+
+def first_map(point, outputs):
+    build, x = point.arguments.values()
+    return difference(
+        (outputs["dhidden.weight"] * build(np.float64).hidden.weight).sum(),
+        (outputs["dx"] * x).sum(),
+    )
+
+
+def gated(x, gate_weight, value_weight, output_weight):
+    asked, asked_cache = ops.linear(x, gate_weight)
+    value, value_cache = ops.linear(x, value_weight)
+    gate, gate_cache = ops.gelu(asked)
+    product, product_cache = ops.gated_product(gate, value)
+    y, output_cache = ops.linear(product, output_weight)
+    return y, (asked_cache, value_cache, gate_cache, product_cache, output_cache)
+
+
+def gated_backward(dy, cache):
+    asked_cache, value_cache, gate_cache, product_cache, output_cache = cache
+    dproduct, doutput_weight, _ = ops.linear_backward(dy, output_cache)
+    dgate, dvalue = ops.gated_product_backward(dproduct, product_cache)
+    by_gate, dgate_weight, _ = ops.linear_backward(
+        ops.gelu_backward(dgate, gate_cache), asked_cache
+    )
+    by_value, dvalue_weight, _ = ops.linear_backward(dvalue, value_cache)
+    return by_gate + by_value, dgate_weight, dvalue_weight, doutput_weight
+
+
+def gated_points():
+    def draw(name, batch, length, width, hidden):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width),
+                "gate_weight": normal(2, width, hidden),
+                "value_weight": normal(3, width, hidden),
+                "output_weight": normal(4, hidden, width),
+            },
+            normal(5, batch, length, width),
+            {"B": batch, "T": length, "D": width, "F": hidden},
+        )
+
+    generic = draw("generic", 2, 3, 4, 7)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    gate_weight = generic.arguments["gate_weight"]
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
+                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
+                "gate and value alike": {"value_weight": gate_weight},
+                "a gate that asks nothing": {"gate_weight": 0 * gate_weight},
+            },
+        ),
+        draw("F = D", 2, 3, 5, 5),
+        draw("generic, other sizes", 3, 2, 5, 6),
+    ]
+
+
+def linear_in_value(point, outputs):
+    x, _, value_weight, output_weight = point.arguments.values()
+    y, _ = gated(**point.arguments)
+    total = (point.cotangent * y).sum()
+    return max(
+        difference((outputs["dvalue_weight"] * value_weight).sum(), total),
+        difference((outputs["doutput_weight"] * output_weight).sum(), total),
+    )
+
+
+def gated_terms(point):
+    _, gate_weight, value_weight, output_weight = point.arguments.values()
+    _, (*_, gate_cache, product_cache, _) = gated(**point.arguments)
+    dproduct = point.cotangent @ output_weight.T
+    dgate, dvalue = ops.gated_product_backward(dproduct, product_cache)
+    return {
+        "the gate's term": ops.gelu_backward(dgate, gate_cache) @ gate_weight.T,
+        "the value's term": dvalue @ value_weight.T,
+    }
+
+
+def activation(name, points=activation_points, **about):
+    equation = f"eq:{name.replace('_', '-')}"
+    return OpExercise(
+        name=name,
+        chapter="160_feed_forward",
+        forward=getattr(ops, name),
+        backward=getattr(ops, f"{name}_backward"),
+        functions=(
+            Function("x (...) -> y (...), cache", equation, "x"),
+            Function("dy (...) -> dx (...)", f"{equation}-backward", "dy, cache"),
+        ),
+        inputs=("x",),
+        points=points,
+        **about,
+    )
+
+
+EXERCISES = [
+    activation(
+        "relu",
+        relu_points,
+        hints=(
+            "The slope is 1 or 0. Which number of the forward pass decides?",
+            "Cache what decides, as an array of booleans. An entry that is exactly 0 does not "
+            "pass its cotangent on.",
+            "A boolean times a float is that float or 0. Leave the caller's arrays as they are.",
+        ),
+        theorems=(Theorem("dx * x = dy * y, entry by entry", through_the_origin),),
+    ),
+    activation(
+        "gelu",
+        hints=(
+            "`scipy.special.erf` is the error function. Write the gate with it first.",
+            "The product rule has two terms. One of them is the gate as it is.",
+            "The other one is x times the slope of the gate, the normal density. Take both at x, "
+            "the input: not at y.",
+        ),
+        terms={"dx": gelu_terms},
+    ),
+    activation(
+        "gelu_tanh",
+        hints=(
+            "Write u and u' on paper first. How many terms does u' have?",
+            "The derivative of tanh is written with tanh itself: cache it.",
+            "Product rule outside, chain rule inside: the open gate, plus x times half the slope "
+            "of tanh times u'.",
+        ),
+        terms={"dx": gelu_tanh_terms},
+    ),
+    LayerExercise(
+        name="FeedForward",
+        chapter="160_feed_forward",
+        forward=FeedForward.forward,
+        backward=FeedForward.backward,
+        functions=(
+            Function(
+                "x (..., D) -> y (..., D), cache; self.hidden and self.output are Linear layers, "
+                "self.activate(h) returns active, cache. rng is there because every branch is "
+                "given one: nothing is dropped here",
+                "eq:feed-forward",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names "
+                "hidden.weight, hidden.bias, output.weight, output.bias; "
+                "self.activate_backward(dactive, cache) returns dhidden",
+                "eq:feed-forward-backward",
+            ),
+        ),
+        inputs=("x",),
+        within=("ops/linear.py", "ops/relu.py", "ops/gelu.py", "layers/linear.py"),
+        points=feed_forward_points,
+        hints=(
+            "The layer is a chain of three functions. Each has a cache of its own: keep all three.",
+            "Backwards, each part gets the cotangent of what it has returned, the last part first.",
+            "`self.output.backward` gives back the cotangent of its input and a dict with "
+            "the names weight and bias. Put `output.` before these names.",
+        ),
+        theorems=(
+            Theorem("<dW_2, W_2> = <dy, y - b_2>: y is linear in W_2", second_map),
+            Theorem("<dW_1, W_1> = <dx, x>: both are <dh, x W_1>", first_map),
+        ),
+    ),
+    OpExercise(
+        name="gated",
+        chapter="160_feed_forward",
+        forward=gated,
+        backward=gated_backward,
+        functions=(
+            Function(
+                "x (..., D), gate_weight and value_weight (D, F), output_weight (F, D) -> "
+                "y (..., D), cache",
+                "y = (gelu(x W_g) * x W_v) W_2",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), dgate_weight (D, F), dvalue_weight (D, F), "
+                "doutput_weight (F, D)",
+                "yours to derive",
+            ),
+        ),
+        inputs=("x", "gate_weight", "value_weight", "output_weight"),
+        within=("ops/gelu.py",),
+        points=gated_points,
+        hints=(
+            "Draw the graph: where does the input go in, and where do the two ways meet?",
+            "Where they meet, the product rule gives each factor the cotangent times the other "
+            "factor.",
+            "The input goes two ways, so its gradient is a sum of two. Each weight's gradient "
+            "pairs what it multiplied with the cotangent of what came out.",
+        ),
+        theorems=(
+            Theorem("<dW_v, W_v> = <dW_2, W_2> = <dy, y>: y is linear in each", linear_in_value),
+        ),
+        terms={"dx": gated_terms},
+    ),
+]

@@ -1,0 +1,133 @@
+"""Appendix 920: a Jacobian that is measured, and a test of adjoints."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from transformer_practice.engine.exercise import Draws, Exercise, Function, Point, normal
+
+
+def jacobian(f: Callable, x: np.ndarray, h: float = 1e-5) -> np.ndarray:
+    """Measure the Jacobian of a function of n numbers by central differences.
+
+    Parameters
+    ----------
+    f : callable
+        From (n,) to (m,).
+    x : ndarray (n,)
+    h : float
+
+    Returns
+    -------
+    ndarray (m, n)
+        A row for each output, a column for each input (eq:jacobian-linear-map).
+    """
+    steps = h * np.eye(len(x))
+    return np.stack([(f(x + d) - f(x - d)) / (2 * h) for d in steps], axis=1)
+
+
+def is_adjoint(
+    forward: Callable, backward: Callable, x_shape: tuple[int, ...], rng: np.random.Generator
+) -> bool:
+    """Test eq:jacobian-adjoint on random arrays."""
+    x = rng.normal(size=x_shape)
+    y = rng.normal(size=forward(x).shape)
+    return bool(np.isclose((forward(x) * y).sum(), (x * backward(y)).sum()))
+
+
+def bent(numbers: int, outputs: int) -> Callable:
+    """Return a function from ``numbers`` numbers to ``outputs``."""
+    weight = normal(3, numbers, outputs)
+    return lambda x: np.sin(x @ weight) + (x @ weight) ** 2
+
+
+def jacobian_points():
+    def draw(name, outputs, numbers, h):
+        return Point(
+            name,
+            {"f": bent(numbers, outputs), "x": normal(1, numbers), "h": h},
+            sizes={"m": outputs, "n": numbers, "h": h},
+        )
+
+    return [
+        draw("generic", 3, 5, 0.02),
+        draw("as many outputs as inputs", 4, 4, 0.02),
+        draw("one output", 1, 4, 0.02),
+        draw("generic, other sizes", 6, 2, 0.05),
+    ]
+
+
+def adjoint_points():
+    weight, keep = normal(1, 4, 6), np.random.default_rng(2).random((3, 4)) < 0.5
+    ids = [2, 0, 2]
+
+    def scatter(y):
+        table = np.zeros((5, 4))
+        np.add.at(table, ids, y)
+        return table
+
+    def overwrite(y):
+        table = np.zeros((5, 4))
+        table[ids] = y
+        return table
+
+    pairs = {
+        "generic": (lambda x: x @ weight, lambda y: y @ weight.T, (3, 4)),
+        "a pass twice too long": (lambda x: x @ weight, lambda y: 2 * y @ weight.T, (3, 4)),
+        "an assignment for scatter-add": (lambda x: x[ids], overwrite, (5, 4)),
+        "pick and scatter-add": (lambda x: x[ids], scatter, (5, 4)),
+        "a mask": (lambda x: x * keep, lambda y: y * keep, (3, 4)),
+        "copy and mean": (lambda x: np.broadcast_to(x, (3, 4)), lambda y: y.mean(axis=0), (4,)),
+        "generic, other sizes": (
+            lambda x: x.sum(axis=1),
+            lambda y: np.broadcast_to(y[:, np.newaxis], (2, 5)),
+            (2, 5),
+        ),
+    }
+    return [
+        Point(
+            name,
+            dict(zip(("forward", "backward", "x_shape", "rng"), (*pair, Draws(3)), strict=True)),
+        )
+        for name, pair in pairs.items()
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="jacobian",
+        chapter="920_jacobians",
+        forward=jacobian,
+        functions=(
+            Function(
+                "f from (n,) to (m,), x (n,) -> (m, n), by central differences",
+                "eq:jacobian-linear-map",
+                "f, x, h=1e-5",
+            ),
+        ),
+        points=jacobian_points,
+        hints=(
+            "Move one input at a time. What does one such move tell: a row or a column?",
+            "The step is h in one entry and 0 in the others, forwards and back: 2 h apart.",
+            "Each input gives one column. NumPy's stack has an axis along which they stand.",
+        ),
+    ),
+    Exercise(
+        name="is_adjoint",
+        chapter="920_jacobians",
+        forward=is_adjoint,
+        functions=(
+            Function(
+                "two linear functions, a shape and a generator -> True or False",
+                "eq:jacobian-adjoint",
+            ),
+        ),
+        points=adjoint_points,
+        hints=(
+            "One number on each side of the equation is enough, if the arrays are random.",
+            "x has the given shape. Where do you get the shape of y from?",
+            "Compare (forward(x) * y).sum() with the inner product on the other side, to a "
+            "tolerance.",
+        ),
+    ),
+]

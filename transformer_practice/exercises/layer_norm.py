@@ -1,0 +1,266 @@
+"""Chapter 150: layer normalisation."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import LayerNorm
+from transformer_practice.engine.exercise import (
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.structure import difference, row_sums
+from transformer_practice.judges.theorems import random
+
+
+def layer_norm_points():
+    def draw(name, batch, length, width):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width),
+                "gamma": normal(2, width),
+                "beta": normal(3, width),
+                "eps": 0.1,
+            },
+            normal(4, batch, length, width),
+            {"B": batch, "T": length, "D": width},
+        )
+
+    generic = draw("generic", 3, 4, 7)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    constant = x.copy()
+    constant[1, 2] = 3.0
+    signature = {n: value for n, value in generic.arguments.items() if n != "eps"}
+    return [
+        *variants(
+            generic,
+            {
+                "gamma = 1": {"gamma": np.ones(7)},
+                "one row": {"x": x[:1, :1], "cotangent": cotangent[:1, :1]},
+                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
+                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
+                "a constant row": {"x": constant},
+                "a large mean": {"x": x + 1000.0},
+                "cotangent of ones": {"cotangent": np.ones(x.shape)},
+            },
+        ),
+        generic._replace(name="the eps of the signature", arguments=signature),
+        draw("generic, other sizes", 2, 3, 5),
+    ]
+
+
+def along_the_row(point, outputs):
+    """Tell <dx, x_hat> from eps / (variance + eps)^(3/2) <g, x_hat>, row by row."""
+    gamma, eps = point.arguments["gamma"], point.arguments.get("eps", 1e-5)
+    _, (x_hat, inv_std, _) = ops.layer_norm(*point.arguments.values())
+    g_along = (point.cotangent * gamma * x_hat).sum(axis=-1)
+    dx_along = (outputs["dx"] * x_hat).sum(axis=-1)
+    return (
+        np.abs(dx_along - eps * inv_std[..., 0] ** 3 * g_along).max()
+        / np.abs(point.cotangent).max()
+    )
+
+
+def linear_in_parameters(point, outputs):
+    y, _ = ops.layer_norm(*point.arguments.values())
+    return difference(
+        (outputs["dgamma"] * point.arguments["gamma"]).sum()
+        + (outputs["dbeta"] * point.arguments["beta"]).sum(),
+        (point.cotangent * y).sum(),
+    )
+
+
+def layer_norm_terms(point):
+    arguments = point.arguments
+    _, (x_hat, inv_std, gamma) = ops.layer_norm(*arguments.values())
+    g = point.cotangent * gamma
+    return {
+        "the scale term": inv_std * g,
+        "the mean term": -inv_std * g.mean(axis=-1, keepdims=True) * np.ones_like(g),
+        "the variance term": -inv_std * x_hat * (g * x_hat).mean(axis=-1, keepdims=True),
+    }
+
+
+def output_terms(point):
+    gamma, beta = point.arguments["gamma"], point.arguments["beta"]
+    _, (x_hat, *_) = ops.layer_norm(*point.arguments.values())
+    return {"the normalised input times gamma": gamma * x_hat, "beta": beta * np.ones_like(x_hat)}
+
+
+def layer_points():
+    def draw(name, batch, length, width, fresh=False):
+        def build(dtype):
+            layer = LayerNorm(width, dtype, eps=0.1)
+            return layer if fresh else random(layer, np.random.default_rng(5))
+
+        return Point(
+            name,
+            {"self": build, "x": normal(1, batch, length, width)},
+            normal(4, batch, length, width),
+            {"B": batch, "T": length, "D": width},
+        )
+
+    return [
+        draw("generic", 3, 4, 7),
+        draw("a fresh layer: gamma = 1, beta = 0", 3, 4, 7, fresh=True),
+        draw("one row", 1, 1, 7),
+        draw("generic, other sizes", 2, 3, 5),
+    ]
+
+
+def rms_norm_points():
+    def draw(name, batch, length, width):
+        return Point(
+            name,
+            {"x": normal(1, batch, length, width), "gamma": normal(2, width), "eps": 0.1},
+            normal(3, batch, length, width),
+            {"B": batch, "T": length, "D": width},
+        )
+
+    generic = draw("generic", 3, 4, 7)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    zeros = x.copy()
+    zeros[1, 2] = 0.0
+    return [
+        *variants(
+            generic,
+            {
+                "gamma = 1": {"gamma": np.ones(7)},
+                "one row": {"x": x[:1, :1], "cotangent": cotangent[:1, :1]},
+                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
+                "rows of mean 0": {"x": x - x.mean(axis=-1, keepdims=True)},
+                "a row of zeros": {"x": zeros},
+                "cotangent of ones": {"cotangent": np.ones(x.shape)},
+            },
+        ),
+        generic._replace(
+            name="the eps of the signature", arguments={"x": x, "gamma": generic.arguments["gamma"]}
+        ),
+        draw("generic, other sizes", 2, 3, 5),
+    ]
+
+
+def along_the_squares(point, outputs):
+    """Tell <dx, x> from eps / rms^3 <g, x>, row by row."""
+    x, gamma = point.arguments["x"], point.arguments["gamma"]
+    _, (_, inv_rms, _) = ops.rms_norm(**point.arguments)
+    eps = point.arguments.get("eps", 1e-5)
+    g_along = (point.cotangent * gamma * x).sum(axis=-1)
+    dx_along = (outputs["dx"] * x).sum(axis=-1)
+    return np.abs(dx_along - eps * inv_rms[..., 0] ** 3 * g_along).max() / np.abs(g_along).max()
+
+
+def linear_in_gamma(point, outputs):
+    y, _ = ops.rms_norm(**point.arguments)
+    return difference(
+        (outputs["dgamma"] * point.arguments["gamma"]).sum(), (point.cotangent * y).sum()
+    )
+
+
+def rms_norm_terms(point):
+    _, (x_hat, inv_rms, gamma) = ops.rms_norm(**point.arguments)
+    g = point.cotangent * gamma
+    return {
+        "the scale term": inv_rms * g,
+        "the square term": -inv_rms * x_hat * (g * x_hat).mean(axis=-1, keepdims=True),
+    }
+
+
+EXERCISES = [
+    OpExercise(
+        name="layer_norm",
+        chapter="150_layer_norm",
+        forward=ops.layer_norm,
+        backward=ops.layer_norm_backward,
+        functions=(
+            Function(
+                "x (..., D), gamma and beta (D,) -> y (..., D), cache",
+                "eq:layer-norm",
+                "x, gamma, beta, eps=1e-5",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), dgamma (D,), dbeta (D,)", "eq:layer-norm-backward"
+            ),
+        ),
+        inputs=("x", "gamma", "beta"),
+        points=layer_norm_points,
+        hints=(
+            "There are three ways from an entry of x to y. Name them before you differentiate.",
+            "Multiply the cotangent by gamma first, and call the result g: the rest of the "
+            "derivation knows nothing of gamma.",
+            "The ways by the mean and by the variance both end in a mean over the D entries of a "
+            "position: one of g, one of g times x_hat.",
+        ),
+        theorems=(
+            Theorem("every row of dx sums to 0", row_sums("dx")),
+            Theorem(
+                "<dx, x_hat> = eps / (variance + eps)^(3/2) <g, x_hat> in every row: nearly 0",
+                along_the_row,
+            ),
+            Theorem(
+                "<dgamma, gamma> + <dbeta, beta> = <dy, y>: y is linear in both",
+                linear_in_parameters,
+            ),
+        ),
+        terms={"y": output_terms, "dx": layer_norm_terms},
+    ),
+    LayerExercise(
+        name="LayerNorm",
+        chapter="150_layer_norm",
+        forward=LayerNorm.forward,
+        backward=LayerNorm.backward,
+        functions=(
+            Function(
+                "x (..., D), self.gamma and self.beta (D,), self.eps -> y (..., D), cache",
+                "eq:layer-norm",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names gamma and "
+                "beta",
+                "eq:layer-norm-backward, eq:layer-norm-backward-parameters",
+            ),
+        ),
+        inputs=("x",),
+        within=("ops/layer_norm.py",),
+        points=layer_points,
+        hints=(
+            "You have written both passes as functions of arrays. What does a layer add?",
+            "Of the three gradients one goes to the layer below, and two go to the optimiser, by "
+            "name.",
+            "A model moves by what stands in `grads`. What becomes of gamma if it gets zeros "
+            "there, and would the loss tell?",
+        ),
+    ),
+    OpExercise(
+        name="rms_norm",
+        chapter="150_layer_norm",
+        forward=ops.rms_norm,
+        backward=ops.rms_norm_backward,
+        functions=(
+            Function(
+                "x (..., D), gamma (D,) -> y (..., D), cache", "eq:rms-norm", "x, gamma, eps=1e-5"
+            ),
+            Function("dy (..., D) -> dx (..., D), dgamma (D,)", "eq:rms-norm-backward"),
+        ),
+        inputs=("x", "gamma"),
+        points=rms_norm_points,
+        hints=(
+            "How many ways lead from an entry of x to the loss now? Give the mean of the squares "
+            "a letter.",
+            "The mean of the squares is one number for each row. Its cotangent is a sum over the "
+            "row, and each entry of x moves it by 2 x / D.",
+            "Multiply the cotangent by gamma first. What is left is LayerNorm's gradient with one "
+            "of its three terms gone.",
+        ),
+        theorems=(
+            Theorem("<dx, x> = eps / rms^3 <g, x> in every row: nearly 0", along_the_squares),
+            Theorem("<dgamma, gamma> = <dy, y>: y is linear in gamma", linear_in_gamma),
+        ),
+        terms={"dx": rms_norm_terms},
+    ),
+]

@@ -1,0 +1,237 @@
+"""Chapter 120: the linear layer."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import Linear
+from transformer_practice.engine.exercise import (
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.structure import difference
+from transformer_practice.judges.theorems import random
+
+
+def linear_points():
+    def draw(name, batch, length, width_in, width_out):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width_in),
+                "weight": normal(2, width_in, width_out),
+                "bias": normal(3, width_out),
+            },
+            normal(4, batch, length, width_out),
+            {"B": batch, "T": length, "D_in": width_in, "D_out": width_out},
+        )
+
+    generic = draw("generic", 3, 4, 5, 7)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
+                "one position": {"x": x[:, :1], "cotangent": cotangent[:, :1]},
+                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
+                "not in C order": {
+                    "x": np.asfortranarray(x),
+                    "cotangent": np.asfortranarray(cotangent),
+                },
+                "cotangent of ones": {"cotangent": np.ones(cotangent.shape)},
+            },
+        ),
+        draw("generic, other sizes", 2, 5, 4, 3),
+        draw("square weight", 3, 4, 5, 5),
+    ]
+
+
+def adjoint(point, outputs):
+    x, weight = point.arguments["x"], point.arguments["weight"]
+    return difference((point.cotangent * (x @ weight)).sum(), (outputs["dx"] * x).sum())
+
+
+def adjoint_in_weight(point, outputs):
+    x, weight = point.arguments["x"], point.arguments["weight"]
+    return difference((point.cotangent * (x @ weight)).sum(), (outputs["dweight"] * weight).sum())
+
+
+def layer_points():
+    def draw(name, batch, length, width_in, width_out, bias=True):
+        def build(dtype):
+            rng = np.random.default_rng(5)
+            return random(Linear(width_in, width_out, rng, dtype, bias), rng)
+
+        return Point(
+            name,
+            {"self": build, "x": normal(1, batch, length, width_in)},
+            normal(4, batch, length, width_out),
+            {"B": batch, "T": length, "D_in": width_in, "D_out": width_out},
+        )
+
+    return [
+        draw("generic", 3, 4, 5, 7),
+        draw("no bias", 3, 4, 5, 7, bias=False),
+        draw("square weight", 3, 4, 5, 5),
+        draw("one sequence", 1, 4, 5, 7),
+        draw("generic, other sizes", 2, 5, 4, 3),
+    ]
+
+
+def three_linear(x, weights, biases):
+    ys, caches = zip(
+        *(ops.linear(x, *each) for each in zip(weights, biases, strict=True)), strict=True
+    )
+    return np.stack(ys), caches
+
+
+def three_linear_backward(dy, caches):
+    dxs, dweights, dbiases = zip(
+        *(ops.linear_backward(*each) for each in zip(dy, caches, strict=True)), strict=True
+    )
+    return sum(dxs), np.stack(dweights), np.stack(dbiases)
+
+
+def three_points():
+    def draw(name, batch, length, width_in, width_out):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width_in),
+                "weights": normal(2, 3, width_in, width_out),
+                "biases": normal(3, 3, width_out),
+            },
+            normal(4, 3, batch, length, width_out),
+            {"B": batch, "T": length, "D_in": width_in, "D_out": width_out},
+        )
+
+    generic = draw("generic", 2, 4, 5, 7)
+    x, weights, biases = generic.arguments.values()
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {"x": x[:1], "cotangent": generic.cotangent[:, :1]},
+                "no batch axis": {"x": x[0], "cotangent": generic.cotangent[:, 0]},
+                "three equal maps": {"weights": weights[[0, 0, 0]], "biases": biases[[0, 0, 0]]},
+                "three equal cotangents": {"cotangent": generic.cotangent[[0, 0, 0]]},
+            },
+        ),
+        draw("generic, other sizes", 5, 2, 4, 6),
+        draw("square weights", 2, 4, 5, 5),
+    ]
+
+
+def three_adjoints(point, outputs):
+    x, weights = point.arguments["x"], point.arguments["weights"]
+    return difference((outputs["dweights"] * weights).sum(), (outputs["dx"] * x).sum())
+
+
+def three_terms(point):
+    weights = point.arguments["weights"]
+    return {
+        f"the {name} map's term": dy @ weight.T
+        for name, dy, weight in zip(
+            ("first", "second", "third"), point.cotangent, weights, strict=True
+        )
+    }
+
+
+EXERCISES = [
+    OpExercise(
+        name="linear",
+        chapter="120_linear",
+        forward=ops.linear,
+        backward=ops.linear_backward,
+        functions=(
+            Function(
+                "x (..., D_in), weight (D_in, D_out), bias (D_out,) -> y (..., D_out), cache",
+                "eq:linear",
+                "x, weight, bias",
+            ),
+            Function(
+                "dy (..., D_out) -> dx (..., D_in), dweight (D_in, D_out), dbias (D_out,)",
+                "eq:linear-backward",
+            ),
+        ),
+        inputs=("x", "weight", "bias"),
+        points=linear_points,
+        hints=(
+            "Write down the shapes of dy, x and W. For each of the three gradients there is one "
+            "way to make its shape of two of them.",
+            "The same W and b serve every position of every sequence, so their gradients are sums "
+            "over all of these positions.",
+            "Flatten the leading axes of x and of dy first. A sum over positions of products of "
+            "an entry of x with an entry of dy is then one matrix product.",
+        ),
+        theorems=(
+            Theorem("<dy, x W> = <dx, x>: the backward pass is the adjoint", adjoint),
+            Theorem("<dy, x W> = <dweight, W>, for the same reason", adjoint_in_weight),
+        ),
+    ),
+    LayerExercise(
+        name="Linear",
+        chapter="120_linear",
+        forward=Linear.forward,
+        backward=Linear.backward,
+        functions=(
+            Function(
+                "x (..., D_in), self.weight (D_in, D_out), self.bias (D_out,) or None -> "
+                "y (..., D_out), cache",
+                "eq:linear",
+                "self, x",
+            ),
+            Function(
+                "dy (..., D_out) -> dx (..., D_in), grads: a dict of arrays under the names "
+                "weight and bias",
+                "eq:linear-backward",
+            ),
+        ),
+        inputs=("x",),
+        within=("ops/linear.py",),
+        points=layer_points,
+        hints=(
+            "You have written both passes as functions of arrays. What does a layer add?",
+            "The gradients of the parameters go to the optimiser by name, that of the input to "
+            "the layer below.",
+            "`self.bias` is None in a layer without bias. Such a layer has no parameter of that "
+            "name, so its gradients have none either.",
+        ),
+    ),
+    OpExercise(
+        name="three_linear",
+        chapter="120_linear",
+        forward=three_linear,
+        backward=three_linear_backward,
+        functions=(
+            Function(
+                "x (..., D_in), weights (3, D_in, D_out), biases (3, D_out) -> "
+                "y (3, ..., D_out), cache",
+                "eq:linear",
+            ),
+            Function(
+                "dy (3, ..., D_out) -> dx (..., D_in), dweights (3, D_in, D_out), "
+                "dbiases (3, D_out)",
+                "eq:linear-backward",
+                "dy, cache",
+            ),
+        ),
+        inputs=("x", "weights", "biases"),
+        within=("ops/linear.py",),
+        points=three_points,
+        hints=(
+            "What happens to the columns of x W if you put another matrix beside W?",
+            "Matrices side by side give outputs side by side. Split them again, and stack the "
+            "three.",
+            "On the way back the cotangents stand side by side. The input reaches the loss "
+            "through three maps, and the product over the joined index adds them up.",
+        ),
+        theorems=(Theorem("<dweights, W> = <dx, x>: both are <dy, x W>", three_adjoints),),
+        terms={"dx": three_terms},
+    ),
+]

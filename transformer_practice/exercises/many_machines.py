@@ -1,0 +1,213 @@
+"""Chapter 450: all-gather with its adjoint, and the norm of gradients that are in pieces."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_core.distributed.pieces import norm_of_pieces
+from transformer_core.distributed.sequence_parallel import sequence_pair
+from transformer_core.ranks import on_threads
+from transformer_practice.engine.exercise import (
+    Exercise,
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+
+
+def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
+    """Return what every rank holds after an all-gather (eq:all-gather).
+
+    Parameters
+    ----------
+    x : ndarray (N, T, D)
+        The piece of each rank.
+
+    Returns
+    -------
+    y : ndarray (N, N T, D)
+    cache : None
+    """
+    return over_ranks(lambda ranks: sequence_pair(ranks)[0].forward, x), None
+
+
+def all_gather_backward(dy: np.ndarray, cache: None) -> np.ndarray:
+    """Return the gradients of the pieces, dx (N, T, D) of dy (N, N T, D) (eq:reduce-scatter)."""
+    return over_ranks(lambda ranks: sequence_pair(ranks)[0].backward, dy)
+
+
+def over_ranks(collective, arrays):
+    """Let each rank, a thread, call its part of a collective with an array of its own."""
+
+    def work(ranks):
+        (own,) = collective(ranks)(arrays[ranks.rank, np.newaxis])
+        return own
+
+    return np.stack(on_threads(len(arrays), work))
+
+
+def gather_points():
+    def draw(name, ranks, length, width):
+        return Point(
+            name,
+            {"x": normal(1, ranks, length, width)},
+            normal(2, ranks, ranks * length, width),
+            {"N": ranks, "T": length, "D": width},
+        )
+
+    generic = draw("generic", 3, 5, 2)
+    alone = np.zeros_like(generic.cotangent)
+    alone[1] = normal(3, 15, 2)
+    return [
+        *variants(
+            generic,
+            {
+                "the same cotangent on every rank": {
+                    "cotangent": np.stack([generic.cotangent[0]] * 3)
+                },
+                "a cotangent on one rank alone": {"cotangent": alone},
+            },
+        ),
+        draw("one rank", 1, 5, 2),
+        draw("as many ranks as rows", 4, 4, 3),
+        draw("generic, other sizes", 2, 7, 3),
+    ]
+
+
+def by_sender(point):
+    """What a rank's own cotangent gives it, and what those of the others do."""
+    N, T, D = point.arguments["x"].shape
+    parts = point.cotangent.reshape(N, N, T, D)
+    own = np.stack([parts[rank, rank] for rank in range(N)])
+    return {
+        "what the rank itself has done with its piece": own,
+        "what the other ranks have done with it": parts.sum(axis=0) - own,
+    }
+
+
+def adjoint(point, outputs):
+    """How far the inner products before and behind the all-gather lie apart."""
+    x, dx = point.arguments["x"], outputs["dx"]
+    y, _ = all_gather(x)
+    return abs((x * dx).sum() - (y * point.cotangent).sum()) / np.abs(y).sum()
+
+
+def norm_over_ranks(sharded: list, replicated: dict) -> float:
+    """Return the norm of a gradient that lies on several ranks (eq:global-norm-sharded).
+
+    Parameters
+    ----------
+    sharded : list of dict of str to ndarray
+        For each rank its pieces, named as those arrays of a model that are cut over ranks.
+    replicated : dict of str to ndarray
+        What every rank holds alike, named as an array that is not cut.
+    """
+
+    def norm(ranks):
+        own = {name: a for name, a in sharded[ranks.rank].items() if a.size}
+        return norm_of_pieces(own | replicated, ranks)
+
+    return on_threads(len(sharded), norm)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormExercise(Exercise):
+    """``norm_over_ranks(sharded, replicated)``: a list of dicts, and a dict."""
+
+    def arguments(self, point, dtype=np.float64):
+        sharded, replicated = point.arguments.values()
+        return [
+            [{n: a.astype(dtype) for n, a in rank.items()} for rank in sharded],
+            {n: a.astype(dtype) for n, a in replicated.items()},
+        ]
+
+
+def norm_points():
+    def draw(name, *lengths):
+        return Point(
+            name,
+            {
+                "sharded": [
+                    {"output.weight": normal(10 + rank, length, 2)}
+                    for rank, length in enumerate(lengths)
+                ],
+                "replicated": {"gamma": normal(1, 3), "beta": normal(2, 3)},
+            },
+            sizes={"N": len(lengths)},
+        )
+
+    generic = draw("generic", 4, 5, 4)
+    empty = [*generic.arguments["sharded"][:2], {"output.weight": np.zeros((0, 2))}]
+    return [
+        *variants(
+            generic,
+            {
+                "nothing replicated": {"replicated": {}},
+                "nothing sharded": {"sharded": [{}, {}, {}]},
+                "a rank with an empty piece": {"sharded": empty},
+                "one rank": {"sharded": generic.arguments["sharded"][:1]},
+            },
+        ),
+        draw("generic, other sizes", 3, 2),
+    ]
+
+
+EXERCISES = [
+    OpExercise(
+        name="all_gather",
+        chapter="450_many_machines",
+        forward=all_gather,
+        backward=all_gather_backward,
+        functions=(
+            Function(
+                "x (N, T, D), the piece of each of N ranks -> y (N, N T, D), what each rank holds "
+                "afterwards; cache",
+                "eq:all-gather",
+            ),
+            Function(
+                "dy (N, N T, D), a cotangent from each rank -> dx (N, T, D)", "eq:reduce-scatter"
+            ),
+        ),
+        inputs=("x",),
+        points=gather_points,
+        hints=(
+            "Every rank gets the pieces of all ranks, in their order. How many copies are there "
+            "of one piece?",
+            "What was copied gets the sum of what comes back to its copies.",
+            "Sum over the ranks that hold copies, the first axis of dy. Then cut the rows among "
+            "those that they came from.",
+        ),
+        theorems=(
+            Theorem(
+                "the inner product of y with its cotangent is that of x with its gradient", adjoint
+            ),
+        ),
+        terms={"dx": by_sender},
+        within=("distributed/sequence_parallel.py",),
+    ),
+    NormExercise(
+        name="norm_over_ranks",
+        chapter="450_many_machines",
+        forward=norm_over_ranks,
+        functions=(
+            Function(
+                "a list with a dict of arrays for each rank, its own pieces; a dict of what every "
+                "rank holds alike -> the norm of all of it together",
+                "eq:global-norm-sharded",
+            ),
+        ),
+        points=norm_points,
+        hints=(
+            "Think of the whole gradient, as one machine would hold it. How often does each "
+            "number stand in it?",
+            "Norms do not add up. What does?",
+            "Sum the squares of every rank's pieces, and those of what is replicated once. The "
+            "root comes last.",
+        ),
+        returns=("norm",),
+        within=("distributed/pieces.py",),
+    ),
+]

@@ -1,0 +1,362 @@
+"""Chapter 220: heads, and multi-head attention."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import AttentionSpec, MultiHeadCrossAttention, MultiHeadSelfAttention
+from transformer_practice.engine.exercise import (
+    Exercise,
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    drawn,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.attention import relative
+
+WITHIN = ("ops/attention.py", "ops/softmax.py", "ops/heads.py", "ops/linear.py")
+
+
+def split_points():
+    generic = Point(
+        "generic", {"x": normal(1, 2, 5, 21), "heads": 3}, sizes={"B": 2, "T": 5, "H": 3, "K": 7}
+    )
+    return [
+        *variants(generic, {"one head": {"heads": 1}, "K = 1": {"heads": 21}}),
+        Point(
+            "generic, other sizes",
+            {"x": normal(2, 3, 4, 10), "heads": 2},
+            sizes={"B": 3, "T": 4, "H": 2, "K": 5},
+        ),
+    ]
+
+
+def merge_points():
+    x = normal(1, 2, 3, 5, 7)
+    generic = Point("generic", {"x": x}, sizes={"B": 2, "H": 3, "T": 5, "K": 7})
+    return [
+        *variants(
+            generic,
+            {
+                "one head": {"x": x[:, :1]},
+                "one position": {"x": x[:, :, :1]},
+                "as many heads as positions": {"x": x[:, :, :3]},
+                "positions before heads in memory": {
+                    "x": np.asfortranarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+                },
+            },
+        ),
+        Point(
+            "generic, other sizes",
+            {"x": normal(2, 3, 2, 4, 5)},
+            sizes={"B": 3, "H": 2, "T": 4, "K": 5},
+        ),
+    ]
+
+
+def build(kind, width, heads, key_width, value_width):
+    spec = AttentionSpec(heads, key_width, value_width)
+    rng = np.random.default_rng(0)
+    return drawn(lambda dtype: kind(width, spec, rng, dtype), seed=9)
+
+
+def draw_self(name, batch, length, *widths):
+    width, heads, key_width, value_width = widths
+    keep = np.random.default_rng(5).random((batch, heads, length, length)) < 0.7
+    keep[..., 0] |= ~keep.any(axis=-1)
+    return Point(
+        name,
+        {
+            "self": build(MultiHeadSelfAttention, *widths),
+            "x": normal(1, batch, length, width) / 3,
+            "keep": keep,
+        },
+        normal(4, batch, length, width),
+        {"B": batch, "T": length, "D": width, "H": heads, "K": key_width, "K_v": value_width},
+    )
+
+
+def self_points():
+    generic = draw_self("generic", 2, 5, 11, 3, 7, 13)
+    keep = generic.arguments["keep"]
+    nothing = keep.copy()
+    nothing[1, :, 2] = False
+    return [
+        *variants(
+            generic,
+            {
+                "no mask": {"keep": None},
+                "each position sees its past": {"keep": ops.causal_keep(5)},
+                "a query without keys": {"keep": nothing},
+                "one head": {
+                    "self": build(MultiHeadSelfAttention, 11, 1, 7, 13),
+                    "keep": keep[:, :1],
+                },
+                "K = K_v": {"self": build(MultiHeadSelfAttention, 11, 3, 4, 4)},
+                "one sequence": {
+                    "x": generic.arguments["x"][:1],
+                    "keep": keep[:1],
+                    "cotangent": generic.cotangent[:1],
+                },
+            },
+        ),
+        draw_self("generic, other sizes", 3, 4, 7, 2, 5, 6),
+    ]
+
+
+def draw_cross(name, batch, length, keys, *widths):
+    width, heads, key_width, value_width = widths
+    keep = np.random.default_rng(5).random((batch, heads, length, keys)) < 0.7
+    keep[..., 0] |= ~keep.any(axis=-1)
+    return Point(
+        name,
+        {
+            "self": build(MultiHeadCrossAttention, *widths),
+            "x": normal(1, batch, length, width) / 3,
+            "source": normal(2, batch, keys, width) / 3,
+            "keep": keep,
+        },
+        normal(4, batch, length, width),
+        {
+            "B": batch,
+            "T": length,
+            "S": keys,
+            "D": width,
+            "H": heads,
+            "K": key_width,
+            "K_v": value_width,
+        },
+    )
+
+
+def cross_points():
+    generic = draw_cross("generic", 2, 5, 6, 11, 3, 7, 13)
+    source, keep = generic.arguments["source"], generic.arguments["keep"]
+    return [
+        *variants(
+            generic,
+            {
+                "no mask": {"keep": None},
+                "as many queries as keys": {"source": source[:, :5], "keep": keep[..., :5]},
+                "one key": {"source": source[:, :1], "keep": None},
+                "one head": {
+                    "self": build(MultiHeadCrossAttention, 11, 1, 7, 13),
+                    "keep": keep[:, :1],
+                },
+                "K = K_v": {"self": build(MultiHeadCrossAttention, 11, 3, 4, 4)},
+            },
+        ),
+        draw_cross("generic, other sizes", 3, 5, 4, 8, 2, 7, 6),
+    ]
+
+
+def parts_of(point):
+    """The layer, and the gradients of its queries, keys and values."""
+    make, *inputs = point.arguments.values()
+    layer = make(np.float64)
+    _, cache = layer.forward(*inputs)
+    dparts, _ = layer.attend_backward(point.cotangent, cache)
+    return layer, dparts
+
+
+def self_terms(point):
+    layer, dparts = parts_of(point)
+    weights = np.split(layer.query_key_value.weight, layer.edges, axis=1)
+    names = "the way by the queries", "the way by the keys", "the way by the values"
+    return {
+        name: dpart @ weight.T for name, dpart, weight in zip(names, dparts, weights, strict=True)
+    }
+
+
+def source_terms(point):
+    layer, (_, *dparts) = parts_of(point)
+    weights = np.split(layer.key_value.weight, layer.edges, axis=1)
+    names = "the way by the keys", "the way by the values"
+    return {
+        name: dpart @ weight.T for name, dpart, weight in zip(names, dparts, weights, strict=True)
+    }
+
+
+def keys_bias(point, outputs):
+    first, last = point.arguments["self"](np.float64).edges
+    dbias = outputs["dquery_key_value.bias"]
+    return relative(dbias[first:last], dbias)
+
+
+def keys_bias_of_source(point, outputs):
+    (last,) = point.arguments["self"](np.float64).edges
+    dbias = outputs["dkey_value.bias"]
+    return relative(dbias[:last], dbias)
+
+
+def output_bias(point, outputs):
+    total = point.cotangent.sum(axis=(0, 1))
+    return relative(outputs["doutput.bias"] - total, total)
+
+
+def multi_query_attention(query, key, value, keep=None):
+    """Attend in all heads to the same keys and values (B, S, K)."""
+    copies = query.shape[:2]
+    shared = [np.broadcast_to(a[:, np.newaxis], (*copies, *a.shape[1:])) for a in (key, value)]
+    return ops.attention(query, *shared, keep)
+
+
+def multi_query_attention_backward(doutput, cache):
+    """Sum the gradients of the copies."""
+    dquery, dkey, dvalue = ops.attention_backward(doutput, cache)
+    return dquery, dkey.sum(axis=1), dvalue.sum(axis=1)
+
+
+def multi_query_points():
+    def draw(name, batch, heads, length, keys, width, value_width):
+        keep = np.random.default_rng(5).random((batch, heads, length, keys)) < 0.7
+        keep[..., 0] |= ~keep.any(axis=-1)
+        return Point(
+            name,
+            {
+                "query": normal(1, batch, heads, length, width),
+                "key": normal(2, batch, keys, width),
+                "value": normal(3, batch, keys, value_width),
+                "keep": keep,
+            },
+            normal(4, batch, heads, length, value_width),
+            {"B": batch, "H": heads, "T": length, "S": keys, "K": width, "K_v": value_width},
+        )
+
+    generic = draw("generic", 2, 3, 5, 7, 11, 13)
+    query, _, _, keep = generic.arguments.values()
+    one_head = {"query": query[:, :1], "keep": keep[:, :1], "cotangent": generic.cotangent[:, :1]}
+    return [
+        *variants(generic, {"no mask": {"keep": None}, "one head": one_head}),
+        draw("generic, other sizes", 3, 2, 4, 3, 5, 7),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="split_heads",
+        chapter="220_multi_head_attention",
+        forward=ops.split_heads,
+        functions=(Function("x (B, T, H*K), a whole number H -> (B, H, T, K)", "eq:split-heads"),),
+        points=split_points,
+        hints=(
+            "A head owns K neighbouring columns, at every position.",
+            "Cut the last axis in two first. In which order do H and K stand then?",
+            "After the cut the axes are B, T, H, K. Two of them have to change places.",
+        ),
+    ),
+    Exercise(
+        name="merge_heads",
+        chapter="220_multi_head_attention",
+        forward=ops.merge_heads,
+        functions=(Function("x (B, H, T, K) -> (B, T, H*K)", "eq:split-heads"),),
+        points=merge_points,
+        hints=(
+            "It undoes split_heads: its steps backwards, in the opposite order.",
+            "A reshape never moves a number. Which axes have to be neighbours before "
+            "it joins them?",
+            "Bring H next to K first, then join the two.",
+        ),
+    ),
+    LayerExercise(
+        name="MultiHeadSelfAttention",
+        chapter="220_multi_head_attention",
+        forward=MultiHeadSelfAttention.forward,
+        backward=MultiHeadSelfAttention.backward,
+        functions=(
+            Function(
+                "x (B, T, D), keep that broadcasts to (B, H, T, T) or None -> y (B, T, D), cache. "
+                "There are self.query_key_value and self.output, linear layers, self.heads, and "
+                "self.edges, at which np.split cuts queries, keys and values apart. Leave rng "
+                "alone: it is for the chapter on dropout",
+                "eq:multi-head",
+            ),
+            Function(
+                "dy (B, T, D) -> dx (B, T, D), grads: a dict with the names of self.parameters()",
+                "eq:multi-head-backward",
+            ),
+        ),
+        inputs=("x",),
+        points=self_points,
+        hints=(
+            "Write the forward pass as a list of steps, one line each. The backward pass has the "
+            "same steps in the opposite order, and every one of them exists already.",
+            "Splitting and merging heads only rearrange: each of the two is the backward pass of "
+            "the other. Where you have split in the forward pass, merge.",
+            "x goes into queries, keys and values. Put their three gradients side by side, as the "
+            "forward pass has cut them, and one linear backward pass adds up the ways.",
+        ),
+        theorems=(
+            Theorem("the bias of the keys gets no gradient", keys_bias),
+            Theorem("the gradient of the output's bias is the sum of dy", output_bias),
+        ),
+        terms={"dx": self_terms},
+        within=WITHIN,
+    ),
+    LayerExercise(
+        name="MultiHeadCrossAttention",
+        chapter="220_multi_head_attention",
+        forward=MultiHeadCrossAttention.forward,
+        backward=MultiHeadCrossAttention.backward,
+        functions=(
+            Function(
+                "x (B, T, D), source (B, S, D), keep that broadcasts to (B, H, T, S) or None -> "
+                "y (B, T, D), cache. There are self.query, self.key_value and self.output, linear "
+                "layers, self.heads, and self.edges, at which np.split cuts keys and values "
+                "apart. Leave rng alone: it is for the chapter on dropout",
+                "eq:cross-attention",
+            ),
+            Function(
+                "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads: a dict with the names of "
+                "self.parameters()",
+                "eq:cross-attention-backward",
+            ),
+        ),
+        inputs=("x", "source"),
+        points=cross_points,
+        hints=(
+            "What is asked comes from x, what is read from the source. Which of the three "
+            "gradients goes to which of the two?",
+            "Start from your self-attention and cut its one projection in two: the queries' own, "
+            "and one of keys and values.",
+            "The source is read twice, as keys and as values: its gradient is the sum of both "
+            "ways, which the linear backward pass takes if the two stand side by side.",
+        ),
+        theorems=(
+            Theorem("the bias of the keys gets no gradient", keys_bias_of_source),
+            Theorem("the gradient of the output's bias is the sum of dy", output_bias),
+        ),
+        terms={"dsource": source_terms},
+        within=WITHIN,
+    ),
+    OpExercise(
+        name="multi_query_attention",
+        chapter="220_multi_head_attention",
+        forward=multi_query_attention,
+        backward=multi_query_attention_backward,
+        functions=(
+            Function(
+                "query (B, H, T, K), key (B, S, K), value (B, S, K_v), keep of booleans or None -> "
+                "output (B, H, T, K_v), cache",
+                "eq:attention",
+            ),
+            Function(
+                "doutput (B, H, T, K_v) -> dquery (B, H, T, K), dkey (B, S, K), dvalue (B, S, K_v)",
+                "eq:attention-backward",
+            ),
+        ),
+        inputs=("query", "key", "value"),
+        points=multi_query_points,
+        hints=(
+            "Write the forward pass with copies of the shared arrays first. What is the backward "
+            "pass of a copy?",
+            "An array that is read H times collects H gradients.",
+            "attention_backward gives a gradient for each copy: the copies stand along the axis "
+            "of the heads.",
+        ),
+        within=("ops/attention.py", "ops/softmax.py"),
+    ),
+]

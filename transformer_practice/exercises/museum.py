@@ -1,0 +1,65 @@
+"""Chapter 320: comparing a gradient with its witness."""
+
+import numpy as np
+
+from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+
+
+def length_and_cosine(gradient: np.ndarray, witness: np.ndarray) -> tuple[float, float]:
+    """Compare two arrays of one shape as arrows.
+
+    Returns
+    -------
+    length : float
+        Of the gradient, times that of the witness.
+    cosine : float
+        Of the angle between them.
+    """
+    own, right = np.linalg.norm(gradient), np.linalg.norm(witness)
+    return float(own / right), float((gradient * witness).sum() / (own * right))
+
+
+def points():
+    def draw(name, *shape):
+        return Point(
+            name,
+            {"gradient": normal(1, *shape), "witness": normal(2, *shape)},
+            sizes={"K": shape[-1], "B": shape[0]},
+        )
+
+    generic = draw("generic", 3, 4, 5)
+    witness = generic.arguments["witness"]
+    return [
+        *variants(
+            generic,
+            {
+                "three times too long": {"gradient": 3 * witness},
+                "the opposite": {"gradient": -witness},
+                "a very short witness": {"witness": 1e-9 * witness},
+            },
+        ),
+        draw("generic, other sizes", 7, 2),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="length_and_cosine",
+        chapter="320_museum",
+        forward=length_and_cosine,
+        functions=(
+            Function(
+                "two arrays of one shape (...) -> length, cosine: two numbers",
+                "eq:matrix-inner-rules",
+            ),
+        ),
+        returns=("length", "cosine"),
+        points=points,
+        hints=(
+            "An array of any shape is an arrow with as many coordinates as it has entries.",
+            "The length is the root of the sum of all squares, over all axes.",
+            "The cosine is the inner product divided by both lengths; the inner product is one "
+            "sum over all entries.",
+        ),
+    )
+]

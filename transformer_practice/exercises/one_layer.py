@@ -1,0 +1,267 @@
+"""Chapter 460: a feed-forward layer and a cross-entropy in pieces, one for each rank."""
+
+import numpy as np
+
+from transformer_core.distributed.tensor_parallel import ColumnParallel, RowParallel, conjugate_pair
+from transformer_core.distributed.vocabulary_parallel import (
+    vocabulary_cross_entropy,
+    vocabulary_cross_entropy_backward,
+)
+from transformer_core.layers import Linear
+from transformer_core.ops import relu, relu_backward
+from transformer_core.ranks import on_threads
+from transformer_practice.engine.exercise import (
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.structure import difference
+
+
+def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
+    def work(ranks):
+        own = hidden_weights, hidden_biases, output_weights
+        arrays = [array[ranks.rank] for array in own]
+        hidden, output = cut_maps(*arrays, output_bias, ranks)
+        h, read = hidden.forward(x)
+        a, bent = relu(h)
+        y, wrote = output.forward(a)
+        return y, (*arrays, output_bias, read, bent, wrote)
+
+    ys, caches = zip(*on_threads(len(hidden_weights), work), strict=True)
+    return ys[-1], caches
+
+
+def split_feed_forward_backward(dy, caches):
+    def work(ranks):
+        *arrays, read, bent, wrote = caches[ranks.rank]
+        hidden, output = cut_maps(*arrays, ranks)
+        da, doutput = output.backward(dy, wrote)
+        dx, dhidden = hidden.backward(relu_backward(da, bent), read)
+        return dx, *map(dhidden.get, NAMES), *map(doutput.get, NAMES)
+
+    dx, *pieces, dbias = zip(*on_threads(len(caches), work), strict=True)
+    return dx[-1], *map(np.stack, pieces), dbias[-1]
+
+
+NAMES = "weight", "bias"
+
+
+def cut_maps(hidden_weight, hidden_bias, output_weight, output_bias, ranks):
+    """Return a rank's linear layers, of arrays that are its own."""
+    f, g = conjugate_pair(ranks)
+    return (
+        ColumnParallel(linear_of(hidden_weight, hidden_bias), f),
+        RowParallel(linear_of(output_weight, output_bias), g),
+    )
+
+
+def linear_of(weight, bias):
+    layer = Linear(*weight.shape, np.random.default_rng(0), weight.dtype)
+    layer.weight, layer.bias = weight, bias
+    return layer
+
+
+def feed_forward_points():
+    def draw(name, ranks, batch, length, width, hidden):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width),
+                "hidden_weights": normal(2, ranks, width, hidden),
+                "hidden_biases": normal(3, ranks, hidden),
+                "output_weights": normal(4, ranks, hidden, width),
+                "output_bias": normal(5, width),
+            },
+            normal(6, batch, length, width),
+            {"N": ranks, "B": batch, "T": length, "D": width, "F": ranks * hidden},
+        )
+
+    generic = draw("generic", 2, 3, 4, 5, 7)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
+                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
+                "no output bias": {"output_bias": np.zeros(5)},
+            },
+        ),
+        draw("one rank", 1, 3, 4, 5, 7),
+        draw("three ranks", 3, 2, 4, 5, 7),
+        draw("generic, other sizes", 2, 5, 3, 4, 11),
+    ]
+
+
+def ranks_terms(point):
+    x, cotangent, terms = point.arguments["x"], point.cotangent, {}
+    pieces = zip(*list(point.arguments.values())[1:4], strict=True)
+    for rank, (hidden_weight, hidden_bias, output_weight) in enumerate(pieces):
+        on = x @ hidden_weight + hidden_bias > 0
+        dx = (cotangent @ output_weight.T * on) @ hidden_weight.T
+        terms[f"{ORDINALS[rank]} rank's term"] = dx
+    return terms
+
+
+def written_terms(point):
+    bias = point.arguments["output_bias"]
+    terms = {"the bias": bias + np.zeros(point.cotangent.shape)}
+    for rank in range(len(point.arguments["output_weights"])):
+        only = {
+            name: array[rank : rank + 1] if name.endswith(("weights", "biases")) else array
+            for name, array in point.arguments.items()
+        }
+        y, _ = split_feed_forward(**only)
+        terms[f"what {ORDINALS[rank]} rank writes"] = y - bias
+    return terms
+
+
+ORDINALS = ("the first", "the second", "the third")
+
+
+def second_maps(point, outputs):
+    y, _ = split_feed_forward(**point.arguments)
+    written = y - point.arguments["output_bias"]
+    return difference(
+        (outputs["doutput_weights"] * point.arguments["output_weights"]).sum(),
+        (point.cotangent * written).sum(),
+    )
+
+
+def first_maps(point, outputs):
+    return difference(
+        (outputs["dhidden_weights"] * point.arguments["hidden_weights"]).sum(),
+        (outputs["dx"] * point.arguments["x"]).sum(),
+    )
+
+
+def split_cross_entropy(logits, targets):
+    size, _, width = logits.shape
+
+    def work(ranks):
+        own = logits[ranks.rank]
+        return vocabulary_cross_entropy(own, targets, size * width, ranks)
+
+    losses, caches = zip(*on_threads(size, work), strict=True)
+    return losses[0], caches
+
+
+def split_cross_entropy_backward(dloss, caches):
+    return np.stack([vocabulary_cross_entropy_backward(dloss, own) for own in caches])
+
+
+def cross_entropy_points():
+    def draw(name, ranks, positions, width):
+        targets = np.random.default_rng(2).integers(ranks * width, size=positions)
+        return Point(
+            name,
+            {"logits": normal(1, ranks, positions, width), "targets": targets},
+            -1.7,
+            {"N": ranks, "M": positions, "V": ranks * width},
+        )
+
+    generic = draw("generic", 2, 6, 5)
+    logits, targets = generic.arguments.values()
+    far = np.array([[[1000.0]], [[-1000.0]]])
+    return [
+        *variants(
+            generic,
+            {
+                "logits of 1000 on one rank": {"logits": logits + far},
+                "every target on one rank": {"targets": targets % 5},
+                "cotangent 1": {"cotangent": 1.0},
+            },
+        ),
+        draw("one rank", 1, 6, 5),
+        draw("three ranks", 3, 4, 5),
+        draw("generic, other sizes", 2, 3, 7),
+    ]
+
+
+def sums_over_ranks(point, outputs):
+    dlogits = outputs["dlogits"]
+    return np.abs(dlogits.sum(axis=(0, -1))).max() / np.abs(dlogits).max()
+
+
+def cross_entropy_terms(point):
+    logits, targets = point.arguments.values()
+    width = logits.shape[-1]
+    exponentials = np.exp(logits - logits.max())
+    said = exponentials / exponentials.sum(axis=(0, -1))[:, np.newaxis]
+    there = np.zeros_like(said)
+    there[targets // width, np.arange(len(targets)), targets % width] = -1
+    share = point.cotangent / len(targets)
+    return {"what the model says": share * said, "what is true": share * there}
+
+
+EXERCISES = [
+    OpExercise(
+        name="split_feed_forward",
+        chapter="460_one_layer",
+        forward=split_feed_forward,
+        backward=split_feed_forward_backward,
+        functions=(
+            Function(
+                "x (..., D), hidden_weights (N, D, F/N), hidden_biases (N, F/N), "
+                "output_weights (N, F/N, D), output_bias (D,) -> y (..., D), cache; with ReLU",
+                "eq:row-parallel",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), dhidden_weights (N, D, F/N), "
+                "dhidden_biases (N, F/N), doutput_weights (N, F/N, D), doutput_bias (D,)",
+                "eq:conjugate-f-g",
+                "dy, cache",
+            ),
+        ),
+        inputs=("x", "hidden_weights", "hidden_biases", "output_weights", "output_bias"),
+        within=("distributed/tensor_parallel.py", "ops/linear.py", "ops/relu.py"),
+        points=feed_forward_points,
+        hints=(
+            "Each rank is a feed-forward layer of its own, with F/N units and without an output "
+            "bias. What becomes of what they write?",
+            "The output is a sum over ranks, and the bias belongs to the sum: it is added once. "
+            "Keep a cache for each rank.",
+            "The cotangent of a sum goes to every rank as it is. Every rank has read x, so that "
+            "dx is a sum over ranks again; the gradients of the weights stay where they are.",
+        ),
+        theorems=(
+            Theorem("<dW_2, W_2> = <dy, y - b_2>, over all ranks", second_maps),
+            Theorem("<dW_1, W_1> = <dx, x>, over all ranks", first_maps),
+        ),
+        terms={"dx": ranks_terms, "y": written_terms},
+    ),
+    OpExercise(
+        name="split_cross_entropy",
+        chapter="460_one_layer",
+        forward=split_cross_entropy,
+        backward=split_cross_entropy_backward,
+        functions=(
+            Function(
+                "logits (N, M, V/N), targets (M,) of 0 to V - 1 -> loss, cache; rank r has the "
+                "tokens from r V/N on",
+                "eq:vocabulary-cross-entropy",
+            ),
+            Function(
+                "dloss a number -> dlogits (N, M, V/N)",
+                "eq:vocabulary-cross-entropy-backward",
+                "dloss, cache",
+            ),
+        ),
+        inputs=("logits",),
+        points=cross_entropy_points,
+        hints=(
+            "Three numbers a position have to be known to all ranks. Which?",
+            "The maximum and the sum of the exponentials run over all ranks. The target's logit "
+            "stands on one rank: which, and in which of its columns?",
+            "In the backward pass every rank has what it needs: its own exponentials, and the "
+            "sum over all ranks. One rank subtracts 1 in each row.",
+        ),
+        theorems=(Theorem("each position's gradient sums to 0, over all ranks", sums_over_ranks),),
+        terms={"dlogits": cross_entropy_terms},
+        within=("distributed/vocabulary_parallel.py",),
+    ),
+]

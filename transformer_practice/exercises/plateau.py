@@ -1,0 +1,117 @@
+"""Chapter 360: a model with two parameters."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_practice.engine.exercise import (
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+
+
+class NeighbourLossCache(NamedTuple):
+    w: np.ndarray
+    a: np.ndarray
+    length: int
+
+
+def neighbour_loss(
+    u: np.ndarray, w: np.ndarray, length: int
+) -> tuple[np.ndarray, NeighbourLossCache]:
+    """Return the share of the variance that is not explained (eq:neighbour-loss).
+
+    Parameters
+    ----------
+    u, w : ndarray (...)
+        Score of the neighbour, and strength with which the head's output is used.
+    length : int
+        T, at least 2.
+
+    Returns
+    -------
+    loss : ndarray (...)
+    cache : NeighbourLossCache
+    """
+    a = np.exp(u) / (np.exp(u) + length - 1)
+    loss = (1 - w * a) ** 2 + w**2 * (1 - a) ** 2 / (length - 1)
+    return loss, NeighbourLossCache(w, a, length)
+
+
+def neighbour_loss_backward(
+    dloss: np.ndarray, cache: NeighbourLossCache
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return du (...) and dw (...) (eq:neighbour-gradients)."""
+    w, a, length = cache
+    rest = (1 - a) / (length - 1)  # the weight of each other position
+    du = -2 * w * a * (1 - a) * (1 - w * a + w * rest)
+    dw = -2 * a * (1 - w * a) + 2 * w * (1 - a) * rest
+    return dloss * du, dloss * dw
+
+
+def points():
+    def draw(name, length, number):
+        return Point(
+            name,
+            {"u": normal(1, number), "w": normal(2, number), "length": length},
+            normal(3, number),
+            {"T": length, "N": number},
+        )
+
+    generic = draw("generic", 6, 4)
+    return [
+        *variants(
+            generic,
+            {
+                "at the start": {"u": np.zeros(4), "w": np.zeros(4)},
+                "all scores equal": {"u": np.zeros(4)},
+                "two positions": {"length": 2},
+                "cotangent of ones": {"cotangent": np.ones(4)},
+            },
+        ),
+        draw("generic, other sizes", 9, 3),
+    ]
+
+
+def by_the_strength(point, outputs):
+    """The loss is quadratic in w: dw changes by twice the squared weights for a unit of w."""
+    u, w, length = point.arguments.values()
+    a = np.exp(u) / (np.exp(u) + length - 1)
+    squares = a**2 + (1 - a) ** 2 / (length - 1)
+    expected = 2 * (w * squares - a) * point.cotangent
+    return np.abs(outputs["dw"] - expected).max() / np.abs(expected).max()
+
+
+EXERCISES = [
+    OpExercise(
+        name="neighbour_loss",
+        chapter="360_plateau",
+        forward=neighbour_loss,
+        backward=neighbour_loss_backward,
+        functions=(
+            Function(
+                "u and w (...), length a whole number -> loss (...), cache", "eq:neighbour-loss"
+            ),
+            Function("dloss (...) -> du (...), dw (...)", "eq:neighbour-gradients"),
+        ),
+        inputs=("u", "w"),
+        points=points,
+        hints=(
+            "The loss depends on u only through the weight a. Differentiate by a first.",
+            "The derivative of a by u is a (1 - a), as that of every softmax weight by its own "
+            "score.",
+            "Both terms of the loss contain a, one with a plus and one with a minus; and dloss "
+            "multiplies both gradients.",
+        ),
+        theorems=(
+            Theorem(
+                "dw is linear in w, with twice the sum of the squared weights as slope",
+                by_the_strength,
+            ),
+        ),
+    )
+]

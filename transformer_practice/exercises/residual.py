@@ -1,0 +1,227 @@
+"""Chapter 270: residual connections."""
+
+import numpy as np
+
+from transformer_core.layers import Layer, LayerNorm, Linear, MultiHeadCrossAttention, Residual
+from transformer_practice.engine.exercise import (
+    Function,
+    LayerExercise,
+    Point,
+    Theorem,
+    drawn,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.attention import relative
+
+
+def residual(placement, width, dropout=0.0):
+    """Return a builder of a residual connection around a linear layer."""
+    rng = np.random.default_rng(0)
+    return drawn(
+        lambda dtype: Residual(
+            Linear(width, width, rng, dtype), LayerNorm(width, dtype), placement, dropout
+        ),
+        seed=9,
+    )
+
+
+def residual_across(placement, width):
+    rng = np.random.default_rng(0)
+    return drawn(
+        lambda dtype: Residual(
+            MultiHeadCrossAttention(width, 2, rng, dtype), LayerNorm(width, dtype), placement
+        ),
+        seed=9,
+    )
+
+
+def draw_residual(name, placement, batch, length, width):
+    """Draw a residual connection around a linear layer, and its input."""
+    return Point(
+        name,
+        {"self": residual(placement, width), "x": normal(1, batch, length, width)},
+        normal(2, batch, length, width),
+        {"B": batch, "T": length, "D": width},
+    )
+
+
+def silent_branch(placement, width):
+    """A branch whose weights are 0, as some start it."""
+    build = residual(placement, width)
+
+    def silent(dtype):
+        layer = build(dtype)
+        layer.branch.weight[...] = 0.0
+        return layer
+
+    return silent
+
+
+def residual_points():
+    post = draw_residual("generic", "post", 2, 3, 5)
+    pre = draw_residual("Pre-LN", "pre", 2, 3, 5)
+    across = {
+        "self": residual_across("post", 6),
+        "x": normal(1, 2, 3, 6) / 3,
+        "source": normal(3, 2, 4, 6) / 3,
+    }
+    context = Point(
+        "a branch that reads a source, Post-LN",
+        across,
+        normal(2, 2, 3, 6),
+        {"B": 2, "T": 3, "S": 4, "D": 6},
+    )
+    return [
+        *variants(post, {"a branch of weight 0, Post-LN": {"self": silent_branch("post", 5)}}),
+        *variants(pre, {"a branch of weight 0, Pre-LN": {"self": silent_branch("pre", 5)}}),
+        context,
+        context._replace(
+            name="a branch that reads a source, Pre-LN",
+            arguments=across | {"self": residual_across("pre", 6)},
+        ),
+        draw_residual("generic, other sizes", "pre", 3, 2, 7),
+    ]
+
+
+def ways(point):
+    """What returns past the branch, and what returns through it."""
+    make, x, *context = point.arguments.values()
+    layer, dy = make(np.float64), point.cotangent
+    _, cache = layer.forward(x, *context)
+    if layer.pre:
+        dnormalised, *_ = layer.branch.backward(dy, cache.branch)
+        through, _ = layer.norm.backward(dnormalised, cache.norm)
+        skip = dy
+    else:
+        skip, _ = layer.norm.backward(dy, cache.norm)
+        through, *_ = layer.branch.backward(skip, cache.branch)
+    return {"the skip connection": skip, "the way through the branch": through}
+
+
+class ReZero(Layer):
+    """y = x + rho * branch(x), with one learnt number rho."""
+
+    def __init__(self, branch, dtype):
+        self.branch = branch
+        self.rho = np.zeros(1, dtype)
+
+    def forward(self, x):
+        out, cache = self.branch.forward(x)
+        return x + self.rho * out, (out, cache)
+
+    def backward(self, dy, cache):
+        out, branch_cache = cache
+        dthrough, dbranch = self.branch.backward(self.rho * dy, branch_cache)
+        grads = {f"branch.{name}": grad for name, grad in dbranch.items()}
+        return dy + dthrough, grads | {"rho": np.array([(dy * out).sum()])}
+
+
+def rezero(width, closed=False):
+    rng = np.random.default_rng(0)
+    build = drawn(lambda dtype: ReZero(Linear(width, width, rng, dtype), dtype), seed=9)
+
+    def made(dtype):
+        layer = build(dtype)
+        if closed:
+            layer.rho[...] = 0.0
+        return layer
+
+    return made
+
+
+def rezero_points():
+    def draw(name, batch, length, width):
+        return Point(
+            name,
+            {"self": rezero(width), "x": normal(1, batch, length, width)},
+            normal(2, batch, length, width),
+            {"B": batch, "T": length, "D": width},
+        )
+
+    generic = draw("generic", 2, 3, 5)
+    return [
+        *variants(generic, {"rho = 0": {"self": rezero(5, closed=True)}}),
+        draw("generic, other sizes", 3, 2, 7),
+    ]
+
+
+def rezero_ways(point):
+    make, x = point.arguments.values()
+    layer, dy = make(np.float64), point.cotangent
+    _, (_, cache) = layer.forward(x)
+    through, _ = layer.branch.backward(layer.rho * dy, cache)
+    return {"the skip connection": dy, "the way through the branch": through}
+
+
+def gain(point, outputs):
+    """Returned to rho: what the branch has added to the output, times the cotangent."""
+    make, x = point.arguments.values()
+    out, _ = make(np.float64).branch.forward(x)
+    expected = (out * point.cotangent).sum()
+    return relative(outputs["drho"] - expected, expected)
+
+
+EXERCISES = [
+    LayerExercise(
+        name="Residual",
+        chapter="270_residual",
+        forward=Residual.forward,
+        backward=Residual.backward,
+        functions=(
+            Function(
+                "x (..., D) -> y (..., D), cache. There are self.branch, self.norm and self.pre: "
+                "True for Pre-LN. context goes to the branch as it is, and so does rng=rng: what "
+                "is dropped is for the chapter on dropout",
+                "eq:pre-ln",
+                "self, x, *context, rng=None",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), the gradients of the context that the branch "
+                "returns, grads: a dict with the names of self.parameters()",
+                "eq:pre-ln-backward",
+            ),
+        ),
+        inputs=("x", "source"),
+        points=residual_points,
+        hints=(
+            "x goes two ways, past the branch and through it: two gradients come back, and their "
+            "sum is dx.",
+            "Where does the LayerNorm stand? In Post-LN its backward pass comes first, and what "
+            "it gives goes both ways. In Pre-LN it stands on one of the two ways only.",
+            "A branch gives dx first and its dict last, whatever stands between them: "
+            "Python can unpack that with a star.",
+        ),
+        terms={"dx": ways},
+        within=("layers/layer_norm.py", "ops/layer_norm.py", "ops/linear.py"),
+    ),
+    LayerExercise(
+        name="ReZero",
+        chapter="270_residual",
+        forward=ReZero.forward,
+        backward=ReZero.backward,
+        functions=(
+            Function(
+                "x (..., D) -> y (..., D), cache. There are self.branch and self.rho (1,)",
+                "eq:pre-ln",
+            ),
+            Function(
+                "dy (..., D) -> dx (..., D), grads: a dict with the names of self.parameters()",
+                "eq:pre-ln-backward",
+            ),
+        ),
+        inputs=("x",),
+        points=rezero_points,
+        hints=(
+            "How many terms of the loss does rho touch? And what does the branch see of dy?",
+            "rho multiplies every entry of the branch's output: its gradient is one sum over all "
+            "of them, of the shape (1,).",
+            'The gradients of the branch get "branch.", with its dot, before their names.',
+        ),
+        theorems=(
+            Theorem("the gradient of rho is what the branch adds, times the cotangent", gain),
+        ),
+        terms={"dx": rezero_ways},
+        within=("layers/residual.py", "ops/linear.py"),
+    ),
+]

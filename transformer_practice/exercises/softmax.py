@@ -1,0 +1,152 @@
+"""Chapter 130: softmax."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_practice.engine.exercise import (
+    Function,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.structure import row_sums
+
+
+def softmax_points():
+    def draw(name, batch, length, keys):
+        shape = batch, length, keys
+        keep = np.random.default_rng(7).random(shape) < 0.7
+        keep[0, 0], keep[-1, -1] = True, False
+        keep[..., 0] |= ~keep.any(axis=-1)
+        return Point(
+            name,
+            {"x": normal(1, *shape), "keep": keep},
+            normal(2, *shape),
+            {"B": batch, "T": length, "S": keys},
+        )
+
+    generic = draw("generic", 2, 3, 5)
+    keep = generic.arguments["keep"]
+    nothing = keep.copy()
+    nothing[1, 1] = False
+    return [
+        *variants(
+            generic,
+            {
+                "no mask": {"keep": None},
+                "a row without keys": {"keep": nothing},
+                "one key": {"keep": np.arange(5) == 2},
+                "equal scores": {"x": np.zeros(keep.shape), "keep": None},
+                "large scores": {"x": 800.0 * generic.arguments["x"]},
+                "large scores, no mask": {"x": 800.0 * generic.arguments["x"], "keep": None},
+                "cotangent of ones": {"cotangent": np.ones(keep.shape)},
+            },
+        ),
+        draw("generic, other sizes", 3, 2, 4),
+    ]
+
+
+def softmax_terms(point):
+    weights, _ = ops.softmax(point.arguments["x"], point.arguments["keep"])
+    coupling = (point.cotangent * weights).sum(axis=-1, keepdims=True)
+    return {
+        "the term of its own score": weights * point.cotangent,
+        "the coupling term": -weights * coupling,
+    }
+
+
+def log_softmax(x):
+    y = ops.log_softmax(x)
+    return y, y
+
+
+def log_softmax_backward(dy, y):
+    return dy - np.exp(y) * dy.sum(axis=-1, keepdims=True)
+
+
+def log_softmax_points():
+    def draw(name, batch, length, keys):
+        shape = batch, length, keys
+        return Point(
+            name, {"x": normal(1, *shape)}, normal(2, *shape), {"B": batch, "T": length, "S": keys}
+        )
+
+    generic = draw("generic", 2, 3, 5)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    return [
+        *variants(
+            generic,
+            {
+                "one row": {"x": x[0, 0], "cotangent": cotangent[0, 0]},
+                "one score": {"x": x[..., :1], "cotangent": cotangent[..., :1]},
+                "equal scores": {"x": np.zeros(x.shape)},
+                "large scores": {"x": 800.0 * x},
+                "cotangent of ones": {"cotangent": np.ones(x.shape)},
+                "cotangent that sums to 0": {
+                    "cotangent": cotangent - cotangent.mean(axis=-1, keepdims=True)
+                },
+            },
+        ),
+        draw("generic, other sizes", 3, 2, 4),
+    ]
+
+
+def log_softmax_terms(point):
+    dy, weights = point.cotangent, np.exp(ops.log_softmax(point.arguments["x"]))
+    return {
+        "the term of its own score": dy,
+        "the log-sum-exp term": -weights * dy.sum(axis=-1, keepdims=True),
+    }
+
+
+EXERCISES = [
+    OpExercise(
+        name="softmax",
+        chapter="130_softmax",
+        forward=ops.softmax,
+        backward=ops.softmax_backward,
+        functions=(
+            Function(
+                "x (..., S), keep of booleans or None -> weights (..., S), cache; a row that keeps "
+                "nothing gets zeros",
+                "eq:softmax",
+            ),
+            Function("dweights (..., S) -> dx (..., S)", "eq:softmax-backward"),
+        ),
+        inputs=("x",),
+        points=softmax_points,
+        hints=(
+            "How does weight j change when score i grows, for j = i and for j other than i?",
+            "Every score changes every weight of its row, so the gradient of a score collects the "
+            "cotangents of all weights: a sum over j.",
+            "Write the Jacobian as a diagonal matrix minus an outer product, and multiply it by "
+            "the cotangent from the left before you simplify.",
+        ),
+        theorems=(Theorem("every row of dx sums to 0", row_sums("dx")),),
+        terms={"dx": softmax_terms},
+    ),
+    OpExercise(
+        name="log_softmax",
+        within=("ops/softmax.py",),
+        chapter="130_softmax",
+        forward=log_softmax,
+        backward=log_softmax_backward,
+        functions=(
+            Function("x (..., S) -> y (..., S), cache", "y_i = x_i - ln(sum over j of e^x_j)"),
+            Function("dy (..., S) -> dx (..., S)", "yours to derive", "dy, cache"),
+        ),
+        inputs=("x",),
+        points=log_softmax_points,
+        hints=(
+            "Which of the two terms of an entry depends on all scores of its row?",
+            "The derivative of that term is something you know. Large scores need the same shift "
+            "as softmax.",
+            "Every y of the row subtracts the same number, so its cotangent is a sum over the row. "
+            "The forward pass already has all that the backward pass needs.",
+        ),
+        theorems=(Theorem("every row of dx sums to 0", row_sums("dx")),),
+        terms={"dx": log_softmax_terms},
+    ),
+]

@@ -1,0 +1,97 @@
+"""Chapter 420: the gradients of shards."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_core.training import combine
+from transformer_practice.engine.exercise import (
+    Exercise,
+    Function,
+    Misfit,
+    Point,
+    kind,
+    normal,
+    variants,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombineExercise(Exercise):
+    """``combine(parts)``: parts go in and come out as (weight, loss, grads)."""
+
+    def arguments(self, point, dtype=np.float64):
+        return [
+            [
+                (count, loss, {name: grad.astype(dtype) for name, grad in grads.items()})
+                for count, loss, grads in point.arguments["parts"]
+            ]
+        ]
+
+    def run_forward(self, function, point, call, dtype=np.float64):
+        value = call(function, *self.arguments(point, dtype))
+        if not isinstance(value, tuple) or len(value) != 3:
+            raise Misfit(f"returns {kind(value)}, expected weight, loss, grads")
+        weight, loss, grads = value
+        names = point.arguments["parts"][0][2].keys()
+        if not isinstance(grads, dict) or grads.keys() != names:
+            raise Misfit(f"grads: expected a dict with the names {', '.join(names)}")
+        outputs = {"weight": weight, "loss": loss}
+        outputs |= {f"gradient of {name}": grads[name] for name in names}
+        return {name: np.asarray(array) for name, array in outputs.items()}, None
+
+
+def parts_points():
+    def draw(name, counts, *shape):
+        parts = [
+            (
+                count,
+                float(normal(10 + i)),
+                {"weight": normal(20 + i, *shape), "bias": normal(30 + i, shape[-1])},
+            )
+            for i, count in enumerate(counts)
+        ]
+        return Point(
+            name, {"parts": parts}, sizes={"J": len(counts), "M": sum(counts), "n_1": counts[0]}
+        )
+
+    generic = draw("generic", (10, 30, 7), 4, 5)
+    equal = [(10, *rest) for _, *rest in generic.arguments["parts"]]
+    empty = [*generic.arguments["parts"]]
+    empty[1] = (0, *empty[1][1:])
+    return [
+        *variants(
+            generic,
+            {
+                "equal counts": {"parts": equal},
+                "one part": {"parts": generic.arguments["parts"][:1]},
+                "a part with nothing counted": {"parts": empty},
+            },
+        ),
+        draw("generic, other sizes", (3, 11), 2, 3),
+    ]
+
+
+EXERCISES = [
+    CombineExercise(
+        name="combine",
+        chapter="420_speed",
+        forward=combine,
+        functions=(
+            Function(
+                "a list of (count, loss, grads), grads a dict of arrays -> count, loss, grads of "
+                "the whole",
+                "eq:shards",
+                "parts",
+            ),
+        ),
+        points=parts_points,
+        hints=(
+            "A token must count the same in whichever part it stands.",
+            "The loss of a part is a mean already. Multiply by its number of tokens to get the "
+            "sum back.",
+            "Every part enters with its share of all tokens, its loss and its gradients alike. "
+            "Count all tokens first.",
+        ),
+    )
+]

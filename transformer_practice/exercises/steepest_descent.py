@@ -1,0 +1,158 @@
+"""Chapter 260: steepest descent in other norms, and Muon."""
+
+import numpy as np
+
+from transformer_core.optim import Muon, orthogonalize
+from transformer_core.optim.muon import CUBIC, QUINTIC
+from transformer_practice.engine.exercise import (
+    Exercise,
+    Function,
+    Point,
+    Theorem,
+    UpdateExercise,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.attention import relative
+from transformer_practice.exercises.optimizers import points
+
+
+def matrix_points():
+    def draw(name, rows, columns, iterations):
+        return Point(
+            name,
+            {"matrix": 3 * normal(1, rows, columns), "iterations": iterations},
+            sizes={"D_in": rows, "D_out": columns},
+        )
+
+    generic = draw("generic", 4, 7, 3)
+    matrix = generic.arguments["matrix"]
+    cubic = generic._replace(
+        name="the cubic", arguments=generic.arguments | {"coefficients": CUBIC}
+    )
+    return [
+        *variants(
+            generic,
+            {
+                "more rows than columns": {"matrix": matrix.T},
+                "a square matrix": {"matrix": matrix[:, :4]},
+                "one step": {"iterations": 1},
+                "five steps": {"iterations": 5},
+                "one row": {"matrix": matrix[:1]},
+                "zeros": {"matrix": np.zeros((4, 7))},
+                "large numbers": {"matrix": 1e30 * matrix},
+            },
+        ),
+        cubic,
+        draw("generic, other sizes", 5, 3, 4),
+    ]
+
+
+def same_vectors(point, outputs):
+    """X M^T is symmetric if X has the singular vectors of M."""
+    matrix = point.arguments["matrix"]
+    product = outputs["output"] @ matrix.T
+    return relative(product - product.T, product)
+
+
+def muon_points():
+    def build(**settings):
+        return lambda parameters: Muon(parameters, 0.1, **settings)
+
+    return points(
+        build(momentum=0.7, weight_decay=0.4, iterations=3),
+        {
+            "no momentum": {"build": build(momentum=0.0, weight_decay=0.4)},
+            "without looking ahead": {
+                "build": build(momentum=0.7, weight_decay=0.4, nesterov=False)
+            },
+            "no weight decay": {"build": build(momentum=0.7)},
+        },
+        {"wide": (3, 5), "tall": (7, 4), "square": (4, 4)},
+    )
+
+
+def steps_to_half(x, coefficients):
+    """Count the steps of the iteration that bring a singular value to 1/2."""
+    a, b, c = coefficients
+    steps = 0
+    while x < 0.5:
+        x = a * x + b * x**3 + c * x**5
+        steps += 1
+    return steps
+
+
+def step_points():
+    return [
+        Point("generic", {"x": 0.01, "coefficients": QUINTIC}),
+        Point("the cubic", {"x": 0.01, "coefficients": CUBIC}),
+        Point("very small", {"x": 1e-6, "coefficients": QUINTIC}),
+        Point("very small, the cubic", {"x": 1e-6, "coefficients": CUBIC}),
+        Point("large enough", {"x": 0.7, "coefficients": CUBIC}),
+        Point("c decides", {"x": 0.37, "coefficients": (1.4, -0.5, 2.0)}),
+        Point("exactly 1/2", {"x": 0.5, "coefficients": CUBIC}),
+        Point("generic, other sizes", {"x": 0.03, "coefficients": (2.0, -1.5, 0.5)}),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="orthogonalize",
+        chapter="260_steepest_descent",
+        forward=orthogonalize,
+        functions=(
+            Function(
+                "matrix (rows, columns) -> the same shape; zeros for a matrix of zeros",
+                "eq:newton-schulz",
+                "matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)",
+            ),
+        ),
+        points=matrix_points,
+        hints=(
+            "Divide by the Frobenius norm first: then no singular value is above 1.",
+            "One product X X^T serves the term with b and the term with c.",
+            "A tall matrix has a smaller product on the other side: transpose it, and transpose "
+            "back at the end. And what is 0 divided by 0?",
+        ),
+        theorems=(Theorem("the singular vectors stay", same_vectors),),
+    ),
+    UpdateExercise(
+        name="Muon",
+        chapter="260_steepest_descent",
+        forward=Muon.turn,
+        functions=(
+            Function(
+                "Changes parameter (D_in, D_out) in place; b is the momentum, with this gradient "
+                "in it already. There are self.learning_rate, self.momentum, self.nesterov, "
+                "self.iterations and self.weight_decay",
+                "eq:muon",
+            ),
+        ),
+        points=muon_points,
+        hints=(
+            "Three factors stand before the step, and one before the parameter. Find them in "
+            "equation (eq:muon).",
+            "Looking ahead means: the gradient, plus the momentum as it will have decayed at the "
+            "next step. Without it, b alone.",
+            "Weights are stored as (D_in, D_out). Which of the two is above in the fraction?",
+        ),
+        method="turn",
+    ),
+    Exercise(
+        name="steps_to_half",
+        chapter="260_steepest_descent",
+        forward=steps_to_half,
+        functions=(
+            Function(
+                "0 < x <= 1 and a, b, c -> how many steps bring x to at least 1/2",
+                "eq:newton-schulz-values",
+            ),
+        ),
+        points=step_points,
+        hints=(
+            "It is a loop over one number, not over a matrix.",
+            "What should the answer be for an x that is above 1/2 already?",
+            "Ask before each step whether it is needed, and count the steps taken.",
+        ),
+    ),
+]

@@ -1,0 +1,274 @@
+"""Chapter 310: the loss, an encoder layer, the stack, and a baseline."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_core.layers import EncoderLayer, LayerSpec
+from transformer_core.models import Encoder
+from transformer_practice.engine.exercise import (
+    Draws,
+    Exercise,
+    Function,
+    LayerExercise,
+    OpExercise,
+    Point,
+    Theorem,
+    normal,
+    variants,
+)
+
+
+def mean_squared_error_points():
+    def draw(name, batch, length, width):
+        shape = batch, length, width
+        return Point(
+            name,
+            {"prediction": normal(1, *shape), "target": normal(2, *shape)},
+            0.7,
+            {"B": batch, "T": length, "D": width},
+        )
+
+    generic = draw("generic", 2, 3, 5)
+    error = generic.arguments["prediction"] - generic.arguments["target"]
+    return [
+        *variants(
+            generic,
+            {
+                "cotangent 1": {"cotangent": 1.0},
+                "one number": {
+                    name: array[:1, :1, :1] for name, array in generic.arguments.items()
+                },
+                "another order in memory": {
+                    name: np.asfortranarray(array) for name, array in generic.arguments.items()
+                },
+                "targets of 0": {"prediction": error, "target": np.zeros(error.shape)},
+            },
+        ),
+        draw("generic, other sizes", 3, 4, 2),
+    ]
+
+
+def euler(point, outputs):
+    """The loss is of degree 2 in the error, so <dy, y - t> is twice the loss."""
+    prediction, target = point.arguments.values()
+    loss, _ = ops.mean_squared_error(prediction, target)
+    slope = (outputs["dprediction"] * (prediction - target)).sum()
+    return abs(slope - 2 * loss * point.cotangent) / abs(2 * loss * point.cotangent)
+
+
+def at_random(model: Any) -> Any:
+    """Move every parameter of a layer or a model, and return it."""
+    rng = np.random.default_rng(1)
+    for array in model.parameters().values():
+        array += 0.5 * rng.normal(size=array.shape)
+    return model
+
+
+def at_random_point(
+    kind: Callable, *sizes: int, placement: str = "pre", dropout: float = 0.0, **settings: Any
+) -> Callable:
+    """Return what builds a layer or a stack, in a dtype, with random parameters.
+
+    ``sizes`` are D, H and F, then what ``kind`` takes between its spec and its generator.
+    """
+    width, heads, hidden, *rest = sizes
+
+    def build(dtype):
+        spec = LayerSpec(
+            width, heads, hidden, placement, dropout=dropout, dtype=np.dtype(dtype).name
+        )
+        rng = np.random.default_rng(0)
+        return at_random(kind(spec, *rest, rng, **settings))
+
+    return build
+
+
+def encoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
+    def draw(name, batch, length, width, heads, hidden, layers):
+        keep = np.ones((batch, 1, 1, length), bool)
+        keep[0, ..., -1] = False
+        return Point(
+            name,
+            {
+                "self": at_random_point(kind, width, heads, hidden, *layers, **settings),
+                "x": normal(1, batch, length, width),
+                "keep": keep,
+                "rng": None,
+            },
+            normal(2, batch, length, width),
+            {"B": batch, "T": length, "D": width, "H": heads, "F": hidden},
+        )
+
+    def build(placement, dropout=0.0, heads=2, layers=layers):
+        return at_random_point(
+            kind, 10, heads, 7, *layers, placement=placement, dropout=dropout, **settings
+        )
+
+    generic = draw("generic", 3, 4, 10, 2, 7, layers)
+    x, cotangent = generic.arguments["x"], generic.cotangent
+    special = {
+        "post-LN": {"self": build("post")},
+        "dropout": {"self": build("pre", 0.3), "rng": Draws(5)},
+        "one head": {"self": build("pre", heads=1)},
+        "no mask": {"keep": None},
+        "one sequence": {
+            "x": x[1:],
+            "keep": generic.arguments["keep"][1:],
+            "cotangent": cotangent[1:],
+        },
+    }
+    if layers:
+        special["one layer"] = {"self": build("pre", layers=(1,))}
+    other = draw("generic, other sizes", 2, 5, 4, 2, 3, layers)
+    return [*variants(generic, special), other]
+
+
+def encoder_layer_points():
+    return encoder_points(EncoderLayer, ())
+
+
+def stack_points():
+    points = encoder_points(Encoder, (2,), final_norm=True)
+    without = at_random_point(Encoder, 10, 2, 7, 2, final_norm=False)
+    return [*points, *variants(points[0], {"no final norm": {"self": without}})[1:]]
+
+
+def linear_baseline(inputs: np.ndarray, targets: np.ndarray, unseen: np.ndarray) -> np.ndarray:
+    """Predict the targets of unseen inputs by the best linear layer of the known ones.
+
+    Parameters
+    ----------
+    inputs, targets : ndarray (B, T, D)
+    unseen : ndarray (..., D)
+
+    Returns
+    -------
+    ndarray (..., D)
+    """
+
+    def with_one(rows):
+        return np.concatenate([rows, np.ones((*rows.shape[:-1], 1))], axis=-1)
+
+    width = inputs.shape[-1]
+    weight, *_ = np.linalg.lstsq(
+        with_one(inputs.reshape(-1, width)), targets.reshape(-1, width), rcond=None
+    )
+    return with_one(unseen) @ weight
+
+
+def baseline_points():
+    def draw(name, batch, length, width):
+        return Point(
+            name,
+            {
+                "inputs": normal(1, batch, length, width),
+                "targets": 2 + normal(2, batch, length, width),
+                "unseen": normal(3, 2, length, width),
+            },
+            sizes={"B": batch, "T": length, "D": width},
+        )
+
+    generic = draw("generic", 5, 4, 3)
+    targets = generic.arguments["targets"]
+    return [
+        *variants(
+            generic,
+            {
+                "targets of mean 0": {"targets": targets - targets.mean(axis=(0, 1))},
+                "the inputs themselves": {"unseen": generic.arguments["inputs"]},
+            },
+        ),
+        draw("generic, other sizes", 4, 7, 5),
+    ]
+
+
+EXERCISES = [
+    OpExercise(
+        name="mean_squared_error",
+        chapter="310_train_encoder",
+        forward=ops.mean_squared_error,
+        backward=ops.mean_squared_error_backward,
+        functions=(
+            Function(
+                "prediction and target (...) -> loss, a number, and cache", "eq:mean-squared-error"
+            ),
+            Function("dloss, a number -> dprediction (...)", "eq:mean-squared-error-backward"),
+        ),
+        inputs=("prediction",),
+        points=mean_squared_error_points,
+        hints=(
+            "In how many terms of the sum does one entry of the prediction stand?",
+            "The mean divides by the number of all entries: of batch, time and width together.",
+            "The power rule gives a 2, the mean a 1/N, and the chain rule the cotangent dloss.",
+        ),
+        theorems=(Theorem("<dprediction, error> is twice the loss times dloss", euler),),
+    ),
+    LayerExercise(
+        name="EncoderLayer",
+        chapter="310_train_encoder",
+        forward=EncoderLayer.forward,
+        backward=EncoderLayer.backward,
+        functions=(
+            Function(
+                "x (B, T, D) -> y (B, T, D), cache; of self.attention, called as "
+                "forward(x, keep, rng=rng), and of self.feed_forward, as forward(x, rng=rng)",
+                "eq:encoder-layer",
+            ),
+            Function("dy (B, T, D) -> dx (B, T, D), grads by dotted names", "eq:chain-backward"),
+        ),
+        inputs=("x",),
+        points=encoder_layer_points,
+        hints=(
+            "Each of the two parts is a residual block already: it has a forward and a backward "
+            "pass, with its skip connection and its LayerNorm.",
+            "The backward pass calls the parts in the opposite order. What one gives for its "
+            "input is the cotangent of the other's output.",
+            "join({'attention': ..., 'feed_forward': ...}) of foundation/names.py makes the "
+            "dotted names. dx is what attention gives, which comes last.",
+        ),
+    ),
+    LayerExercise(
+        name="Encoder",
+        chapter="310_train_encoder",
+        forward=Encoder.forward,
+        backward=Encoder.backward,
+        functions=(
+            Function(
+                "x (B, T, D) -> y (B, T, D), cache; of self.layers and self.final_norm, or None",
+                "eq:encoder-layer",
+            ),
+            Function(
+                "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
+                "eq:chain-backward",
+            ),
+        ),
+        inputs=("x",),
+        points=stack_points,
+        hints=(
+            "Read the forward pass from its end: what came last goes first.",
+            "One cache for each layer has to be kept, and each layer gets its own back.",
+            "The cotangent is handed from layer to layer; that of the first one's input is dx. "
+            "A stack may have no final norm.",
+        ),
+    ),
+    Exercise(
+        name="linear_baseline",
+        chapter="310_train_encoder",
+        forward=linear_baseline,
+        functions=(
+            Function(
+                "inputs and targets (B, T, D), unseen (..., D) -> predictions (..., D)", "eq:linear"
+            ),
+        ),
+        points=baseline_points,
+        hints=(
+            "Least squares (lstsq of NumPy) wants rows: one for each position of each sequence.",
+            "Is a linear layer only a matrix? What stands for its bias among the inputs?",
+            "A column of ones beside the inputs makes the bias one more row of the matrix; the "
+            "unseen inputs need the column too.",
+        ),
+    ),
+]

@@ -1,0 +1,235 @@
+"""Chapter 330: the decoder, and what it writes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from transformer_core.layers import DecoderLayer, LayerSpec
+from transformer_core.models import Decoder, EncoderDecoder, StackSpec
+from transformer_core.ops import causal_keep, padding_keep
+from transformer_practice.engine.exercise import (
+    Draws,
+    Exercise,
+    Function,
+    LayerExercise,
+    Point,
+    normal,
+    variants,
+)
+from transformer_practice.exercises.train_encoder import at_random, at_random_point
+
+
+def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
+    def draw(name, batch, length, source, width, heads, hidden):
+        lengths = np.full(batch, source)
+        lengths[0] -= 1
+        return Point(
+            name,
+            {
+                "self": at_random_point(kind, width, heads, hidden, *layers, **settings),
+                "x": normal(1, batch, length, width),
+                "source": normal(2, batch, source, width),
+                "keep": causal_keep(length),
+                "source_keep": padding_keep(lengths, source),
+                "rng": None,
+            },
+            normal(3, batch, length, width),
+            {"B": batch, "T": length, "S": source, "D": width, "H": heads, "F": hidden},
+        )
+
+    def build(placement, dropout=0.0, layers=layers):
+        return at_random_point(
+            kind, 8, 2, 7, *layers, placement=placement, dropout=dropout, **settings
+        )
+
+    generic = draw("generic", 3, 4, 5, 8, 2, 7)
+    arguments = generic.arguments
+    special = {
+        "post-LN": {"self": build("post")},
+        "dropout": {"self": build("pre", 0.3), "rng": Draws(5)},
+        "T = S": {
+            "source": arguments["source"][:, :4],
+            "source_keep": arguments["source_keep"][..., :4],
+        },
+        "no masks": {"keep": None, "source_keep": None},
+        "one sequence": {
+            "x": arguments["x"][1:2],
+            "source": arguments["source"][1:2],
+            "source_keep": arguments["source_keep"][1:2],
+            "cotangent": generic.cotangent[1:2],
+        },
+    }
+    if layers:
+        special["one layer"] = {"self": build("pre", layers=(1,))}
+    other = draw("generic, other sizes", 2, 5, 3, 4, 2, 6)
+    return [*variants(generic, special), other]
+
+
+def decoder_layer_points():
+    return decoder_points(DecoderLayer, ())
+
+
+def stack_points():
+    points = decoder_points(Decoder, (2,), final_norm=True)
+    without = at_random_point(Decoder, 8, 2, 7, 3, final_norm=False)
+    special = {"three layers, no final norm": {"self": without}}
+    return [*points, *variants(points[0], special)[1:]]
+
+
+def terms_of_the_source(point):
+    """What each layer returns for the source."""
+    build, *inputs = point.arguments.values()
+    decoder = build(np.float64)
+    *inputs, draws = inputs
+    rng = np.random.default_rng(draws.seed) if draws else None
+    _, cache = decoder.forward(*inputs, rng)
+    dy, terms = point.cotangent, {}
+    if decoder.final_norm:
+        dy, _ = decoder.final_norm.backward(dy, cache.final_norm)
+    for i in reversed(range(len(decoder.layers))):
+        dy, dsource, _ = decoder.layers[i].backward(dy, cache.layers[i])
+        terms[f"the term of layer {i}"] = dsource
+    return terms
+
+
+def read_plainly(
+    model: EncoderDecoder, source: np.ndarray, keep: np.ndarray, start: int, number: int
+) -> np.ndarray:
+    """Write the likeliest token, again and again, without a cache (eq:greedy-search).
+
+    Parameters
+    ----------
+    model : EncoderDecoder
+    source : ndarray of int (B, S)
+    keep : ndarray of bool, broadcastable to (B, H, 1, S)
+    start : int
+        The id of the token that begins a target.
+    number : int
+        How many tokens are written for each source.
+
+    Returns
+    -------
+    ndarray of int (B, number)
+        Without the start token.
+    """
+    encoded, _ = model.encode(source, keep)
+    written = np.full((len(source), 1), start)
+    for _ in range(number):
+        logits, _ = model.decode(written, encoded, keep)
+        newest = logits[:, -1].argmax(axis=-1)
+        written = np.concatenate([written, newest[:, np.newaxis]], axis=1)
+    return written[:, 1:]
+
+
+def reader(placement: str) -> EncoderDecoder:
+    spec = LayerSpec(6, 2, 8, placement, dtype="float64")
+    stack = StackSpec(vocabulary=11, length=9, layers=2)
+    model = EncoderDecoder(spec, stack, stack, np.random.default_rng(3))
+    return at_random(model)
+
+
+def reading_points():
+    def draw(name, batch, length, start, number, placement):
+        lengths = np.full(batch, length)
+        lengths[0] -= 2
+        return Point(
+            name,
+            {
+                "model": reader(placement),
+                "source": np.random.default_rng(1).integers(0, 11, (batch, length)),
+                "keep": padding_keep(lengths, length),
+                "start": start,
+                "number": number,
+            },
+            sizes={"B": batch, "S": length, "T": number},
+        )
+
+    generic = draw("generic", 6, 5, 1, 7, "pre")
+    return [
+        *variants(
+            generic,
+            {
+                "one token": {"number": 1},
+                "one source": {
+                    "source": generic.arguments["source"][:1],
+                    "keep": generic.arguments["keep"][:1],
+                },
+            },
+        ),
+        draw("generic, other sizes", 4, 7, 3, 9, "post"),
+    ]
+
+
+EXERCISES = [
+    LayerExercise(
+        name="DecoderLayer",
+        chapter="330_train_encoder_decoder",
+        forward=DecoderLayer.forward,
+        backward=DecoderLayer.backward,
+        functions=(
+            Function(
+                "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.self_attention, "
+                "self.cross_attention and self.feed_forward",
+                "eq:decoder-layer",
+            ),
+            Function(
+                "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
+                "eq:decoder-layer-backward",
+            ),
+        ),
+        inputs=("x", "source"),
+        points=decoder_layer_points,
+        hints=(
+            "There are three residual blocks. In which order does the backward pass meet them?",
+            "Cross-attention has two inputs, so its backward pass has two gradients to give, then "
+            "its parameters'.",
+            "Only one of the three blocks has seen the source. The gradient of x goes through all "
+            "three.",
+        ),
+    ),
+    LayerExercise(
+        name="Decoder",
+        chapter="330_train_encoder_decoder",
+        forward=Decoder.forward,
+        backward=Decoder.backward,
+        functions=(
+            Function(
+                "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.layers and "
+                "self.final_norm, or None",
+                "eq:decoder-layer",
+            ),
+            Function(
+                "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
+                "eq:encoder-decoder-backward",
+            ),
+        ),
+        inputs=("x", "source"),
+        points=stack_points,
+        hints=(
+            "It is the encoder's loop, and one array more comes back from each layer.",
+            "How many layers have used the source?",
+            "What is used in several places collects the sum of the gradients: begin with 0, and "
+            "add what each layer gives for the source.",
+        ),
+        terms={"dsource": terms_of_the_source},
+    ),
+    Exercise(
+        name="read_plainly",
+        chapter="330_train_encoder_decoder",
+        forward=read_plainly,
+        functions=(
+            Function(
+                "source (B, S), keep, two whole numbers -> tokens (B, number), without the start",
+                "eq:greedy-search",
+            ),
+        ),
+        points=reading_points,
+        hints=(
+            "The source has to be encoded once: model.encode(source, keep) gives it and a cache.",
+            "model.decode(written, encoded, keep) gives logits (B, T, V) and a cache. Which "
+            "position scores a token that is not there yet?",
+            "Take the largest of the last row, append it to all that is written, and decode again.",
+        ),
+    ),
+]

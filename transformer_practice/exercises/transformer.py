@@ -1,0 +1,110 @@
+"""Chapter 010: what a Transformer is."""
+
+import numpy as np
+
+from transformer_core import ops
+from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+
+
+def count_parameters(V, T, D, H, F, L):
+    attention, feed_forward, norm = 4 * (D * D + D), 2 * D * F + F + D, 2 * D
+    return (V + T) * D + L * (attention + feed_forward + 2 * norm) + norm + V
+
+
+def count_points():
+    def draw(name, **sizes):
+        return Point(name, sizes, sizes=sizes)
+
+    generic = draw("generic", V=100, T=8, D=6, H=3, F=11, L=2)
+    return [
+        *variants(generic, {"one layer": {"L": 1}, "one head": {"H": 1}, "F = D": {"F": 6}}),
+        draw("generic, other sizes", V=37, T=5, D=8, H=4, F=13, L=3),
+    ]
+
+
+def causal_attention(x, W_qkv, b_qkv, W_o, b_o, H):
+    B, T, D = x.shape
+    projected, _ = ops.linear(x, W_qkv, b_qkv)
+    query, key, value = projected.reshape(B, T, 3, H, D // H).transpose(2, 0, 3, 1, 4)
+    scores = np.einsum("bhqk,bhsk->bhqs", query, key) / np.sqrt(D // H)
+    weights, _ = ops.softmax(scores, np.tri(T, dtype=bool))
+    found = np.einsum("bhqs,bhsk->bqhk", weights, value)
+    return ops.linear(found.reshape(B, T, D), W_o, b_o)[0]
+
+
+def causal_points():
+    def draw(name, batch, length, heads, width):
+        return Point(
+            name,
+            {
+                "x": normal(1, batch, length, width),
+                "W_qkv": normal(2, width, 3 * width),
+                "b_qkv": normal(3, 3 * width),
+                "W_o": normal(4, width, width),
+                "b_o": normal(5, width),
+                "H": heads,
+            },
+            sizes={"B": batch, "T": length, "H": heads, "D": width}
+            | {"the square root of K": (width // heads) ** 0.5},
+        )
+
+    generic = draw("generic", 2, 4, 3, 15)
+    x = generic.arguments["x"]
+    return [
+        *variants(
+            generic,
+            {
+                "one position": {"x": x[:, :1]},
+                "two positions": {"x": x[:, :2]},
+                "one head": {"H": 1},
+                "one sequence": {"x": x[:1]},
+                "a repeated word": {"x": x[:, [0, 0, 1, 0]]},
+                "large scores": {"x": 30 * x},
+            },
+        ),
+        draw("generic, other sizes", 3, 5, 2, 14),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="count_parameters",
+        chapter="010_transformer",
+        forward=count_parameters,
+        functions=(
+            Function(
+                "sizes of an encoder -> the number of its parameters", "eq:whole-layer-parameters"
+            ),
+        ),
+        points=count_points,
+        hints=(
+            "The equation counts one layer. What stands below the first layer, and what above the "
+            "last one?",
+            "Below: a row for every token, and a row for every place. Above: a LayerNorm, and what "
+            "the read-out adds to the scores. Its table is the embeddings and counts once.",
+            "H divides the D columns among the heads. Is there an array whose size depends on it?",
+        ),
+    ),
+    Exercise(
+        name="causal_attention",
+        chapter="010_transformer",
+        forward=causal_attention,
+        functions=(
+            Function(
+                "x (B, T, D), W_qkv (D, 3 D), b_qkv (3 D,), W_o (D, D), b_o (D,), H heads -> "
+                "(B, T, D)",
+                "eq:whole-attention",
+            ),
+        ),
+        points=causal_points,
+        within=("ops/softmax.py",),
+        hints=(
+            "A weight is 0 if its score is minus infinity. Which scores belong to rows that come "
+            "later?",
+            "The scores of a head have the shape (T, T): a row for every place that looks, a "
+            "column for every place that is looked at. Later places stand above the diagonal.",
+            "NumPy's `tri` is 1 on and below the diagonal. Change the scores before the softmax: "
+            "after it, the weights of a row no longer sum to 1.",
+        ),
+    ),
+]

@@ -1,0 +1,63 @@
+"""Chapter 170: when checks lie."""
+
+import numpy as np
+
+from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+
+
+def directional_derivative(f, x, direction, h=1e-20):
+    return np.imag(f(x + complex(0, h) * direction)) / h
+
+
+def product(x):
+    return np.exp(x).sum() * (x * x).sum()
+
+
+def line(x):
+    return (np.arange(3, x.size + 3).reshape(x.shape) * x).sum()
+
+
+def direction_points():
+    x, direction = normal(1, 2, 3), normal(2, 2, 3)
+    generic = Point("generic", {"f": product, "x": x, "direction": direction})
+    one = np.zeros((2, 3))
+    one[1, 2] = 1.0
+    return [
+        *variants(
+            generic,
+            {
+                "along one entry": {"direction": one},
+                "along x": {"direction": x},
+                "a direction of ones": {"direction": np.ones((2, 3))},
+                "a long direction": {"direction": 1e6 * direction},
+                "a linear function": {"f": line},
+            },
+        ),
+        generic._replace(
+            name="a large step", arguments=generic.arguments | {"h": 0.1}, sizes={"h": 0.1}
+        ),
+        Point("generic, other sizes", {"f": product, "x": normal(3, 5), "direction": normal(4, 5)}),
+    ]
+
+
+EXERCISES = [
+    Exercise(
+        name="directional_derivative",
+        chapter="170_when_checks_lie",
+        forward=directional_derivative,
+        functions=(
+            Function(
+                "f maps a complex array of the shape of x to a number, x and direction (...) -> "
+                "a real number",
+                "eq:directional",
+            ),
+        ),
+        points=direction_points,
+        hints=(
+            "The complex step moves one entry. Here all entries move before f is called once.",
+            "How far does each entry move, and in which direction of the complex plane?",
+            "Which part of the value carries the slope, and what do you divide it by? The "
+            "direction need not have the length 1.",
+        ),
+    )
+]

@@ -1,0 +1,109 @@
+"""What is remembered of a workspace: progress.json, one entry an exercise."""
+
+from copy import deepcopy
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from transformer_core.foundation.files import read_json, to_json, write_atomically
+from transformer_practice.workspace.examined import RIGHT, Examined
+
+FILE = "progress.json"
+AND = ", "  # between mistakes that explain one answer
+NEW: dict[str, Any] = {
+    "state": "",  # at the last examination
+    "right": "",  # the day on which it was right first
+    "mistakes": [],  # on the way: [day, names in the catalogue or what was said]
+    "hints": 0,  # how many were given
+    "errors": {},  # of the last right answer: output -> point -> relative error
+}
+
+
+class Progress:
+    """What is remembered, as the file has it.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Raises
+    ------
+    ValueError
+        If the file is not what was written.
+    """
+
+    def __init__(self, folder: Path):
+        self.path = folder / FILE
+        self.entries: dict[str, dict] = {}
+        self.saved = b""
+        if self.path.exists():
+            self.saved = self.path.read_bytes()
+            self.entries = read_json(self.path, self.saved)
+            self.check()
+
+    def check(self) -> None:
+        """Raise ``ValueError`` unless every entry has the form of a new one."""
+        if not isinstance(self.entries, dict):
+            raise ValueError(f"{self.path}: expected a JSON object, got another value")
+        for name, entry in self.entries.items():
+            if not isinstance(entry, dict):
+                raise ValueError(f"{self.path}: {name}: expected a JSON object")
+            for key, new in NEW.items():
+                if type(entry.get(key)) is not type(new):
+                    raise ValueError(
+                        f"{self.path}: {name}: {key}: expected a value such as {new!r}, "
+                        f"got {entry.get(key)!r}"
+                    )
+            if entry["hints"] < 0:
+                raise ValueError(
+                    f"{self.path}: {name}: hints: expected a number from 0, got {entry['hints']}"
+                )
+            for mistake in entry["mistakes"]:
+                if not is_pair_of_texts(mistake):
+                    raise ValueError(
+                        f"{self.path}: {name}: mistakes: expected pairs of a day and what "
+                        f"was said, got {mistake!r}"
+                    )
+            for row in entry["errors"].values():
+                if not isinstance(row, dict):
+                    raise ValueError(
+                        f"{self.path}: {name}: errors: expected those of each point, got {row!r}"
+                    )
+
+    def of(self, name: str) -> dict:
+        """Return what is remembered of an exercise, to be read or changed."""
+        return self.entries.setdefault(name, deepcopy(NEW))
+
+    def note(self, examined: Examined) -> None:
+        """Remember an examination."""
+        report, today = examined.report, date.today().isoformat()
+        if not examined.own.written and examined.name not in self.entries:
+            return
+        entry = self.of(examined.name)
+        entry["state"] = examined.state
+        if examined.state == RIGHT and report:
+            entry["right"] = entry["right"] or today
+            entry["errors"] = report.errors
+        elif report and report.written and not report.right:
+            said = AND.join(report.mistakes) or examined.said
+            if said not in [said for _, said in entry["mistakes"][-1:]]:
+                entry["mistakes"].append([today, said])
+
+    def right(self) -> set[str]:
+        """Return the names of the exercises that were right at their last examination."""
+        return {n for n, entry in self.entries.items() if entry["state"] == RIGHT}
+
+    def save(self) -> bool:
+        """Write the file if there is something new; return whether there was."""
+        content = to_json(FILE, self.entries)
+        if content == self.saved or not self.entries:
+            return False
+        write_atomically(self.path, content)
+        self.saved = content
+        return True
+
+
+def is_pair_of_texts(value):
+    return (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+    )
