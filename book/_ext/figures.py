@@ -5,12 +5,15 @@ An alternative text may hold fields, ``{error:.0e}``: values that cells of its n
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.errors import ExtensionError
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # for drawings with book.sentence
 
 # What a figure's colours become on the page: properties of figures.css, which knows both modes.
 COLOURS = {
