@@ -19,6 +19,8 @@ from transformer_core.layers.spec import LayerSpec
 from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import Run
 from transformer_core.training.blas import one_blas_thread
+from transformer_practice.engine.planting import edited
+from transformer_practice.mistakes import MUTANTS
 
 # One thread: two programs then sum in the same order.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -115,17 +117,24 @@ def test_in_an_empty_folder_it_checks_its_gradients_and_trains_to_the_chapters_f
     assert re.findall(r"^MSE on .*", printed, re.MULTILINE) == expected
 
 
-@pytest.mark.parametrize(
-    "right, wrong",
-    [
-        ("return dy * positive", "return dy"),
-        (" - variance_term", ""),
-        ("dx = dx + run(layer_norm_backward", "dx = run(layer_norm_backward"),
-    ],
-)
-def test_it_does_not_train_on_a_wrong_gradient(file, tmp_path, right, wrong):
-    path = shutil.copy(file, tmp_path)
-    change(tmp_path / "transformer.py", right, wrong)
+@pytest.mark.parametrize("mistake", ["relu-passes-everything", "layer-norm-no-variance-term"])
+def test_it_does_not_train_on_a_wrong_gradient_of_the_package(checkout, mistake):
+    mutant = MUTANTS[mistake]
+    source = checkout / "transformer_core" / mutant.file
+    source.write_text(edited(read(source), mutant), encoding="utf-8")
+    wrong = checkout / "transformer.py"
+    wrong.write_text(onefile.one_file(checkout), encoding="utf-8")
+    it_does_not_train(wrong)
+
+
+def test_it_does_not_train_on_a_wrong_gradient_of_its_own(file, tmp_path):
+    wrong = tmp_path / "transformer.py"
+    shutil.copy(file, wrong)
+    change(wrong, "dx = dx + run(layer_norm_backward", "dx = run(layer_norm_backward")
+    it_does_not_train(wrong)
+
+
+def it_does_not_train(path):
     with pytest.raises(SystemExit, match="a gradient is wrong"):
         runpy.run_path(str(path), run_name="__main__")
 
