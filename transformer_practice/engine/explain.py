@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from itertools import combinations, permutations
 from math import sqrt
-from time import perf_counter, process_time
+from time import process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +25,10 @@ from transformer_practice.engine.runs import (
 )
 from transformer_practice.mistakes import Mutant
 
-PAIRS_SECONDS = 0.6  # for how long pairs of mistakes are tried
+PAIRS_SECONDS = 1.0  # of the processor: for how long pairs of mistakes are tried
 ONLY_HERE = "is wrong only here"
 FEW = 5  # outputs that are wrong: of more, one mistake is the cause of all, and far from most
-PROBES_SECONDS = 0.5  # of the processor: for how long other arguments are tried
+PROBES_SECONDS = 1.0  # of the processor: for how long other arguments are tried
 
 
 MUSEUM = {  # what is shown in training there
@@ -202,9 +202,9 @@ def by_pairs(exercise, points, stage):
     if any(run.failure for run in stage.own):
         return None
     single = {m.name: m for m, _ in run_catalogue(exercise.name)}.values()
-    stop = perf_counter() + PAIRS_SECONDS
+    stop = process_time() + PAIRS_SECONDS
     for pair in combinations(single, 2):
-        if perf_counter() > stop:
+        if process_time() > stop:
             return None
         try:
             first = passes(run_mistake(exercise, points[:1], *pair), stage)[0]
@@ -263,8 +263,8 @@ def by_itself(exercise, points, stage, name, probes):
         or by_terms(exercise, name, generic)
         or by_change(exercise, name, generic)
         or by_permutation(name, generic)
-        or (few and by_multiple(name, generic, probes))
         or (few and not special and by_reach(name, generic, probes))
+        or (few and by_multiple(name, generic, probes))
         or (few and not special and by_support(exercise, name, generic))
     )
     if special and found:
