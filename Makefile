@@ -3,6 +3,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=  # empty: what is imported is compiled once, and kept
 READY := .venv/.ready
 # What is recorded or compared holds no progress bar, and a matrix product in it is summed by one
 # thread: the same digits for any number of cores, and no two threads that wait for each other. Times
