@@ -1,38 +1,21 @@
 """What can be examined: an exercise, and how its functions are run at a point."""
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
 from textwrap import indent
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from transformer_practice.engine.points import Draws, Point
 from transformer_practice.engine.running import returns_nothing
 
 Arrays = dict[str, np.ndarray]
-
-
-class Draws(NamedTuple):
-    """Stands for a generator among the arguments: every call gets a new one of this seed."""
-
-    seed: int
-
-
-class Point(NamedTuple):
-    """Where functions are run.
-
-    ``arguments`` are those of the forward pass in their order, ``cotangent`` that of its output;
-    None where there is no backward pass. The first points of an exercise are called "generic" and
-    "generic, other sizes"; the name of every other one says what is special there. ``sizes`` are
-    the numbers by which people multiply by mistake: ``{"B": 2, "K": 5, "1 - p": 0.7}``.
-    """
-
-    name: str
-    arguments: dict[str, Any]
-    cotangent: Any = None
-    sizes: dict[str, float] = {}
 
 
 class Function(NamedTuple):
@@ -40,7 +23,7 @@ class Function(NamedTuple):
 
     shapes: str  # "x (..., D), gamma and beta (D,) -> y (..., D), cache"
     equation: str  # "eq:layer-norm"
-    signature: str = ""  # "x, gamma, beta, eps=1e-5"; default: that of the package's function
+    signature: str  # "x, gamma, beta, eps=1e-5"
 
 
 class Theorem(NamedTuple):
@@ -56,10 +39,14 @@ class Theorem(NamedTuple):
 def signature_of(function: Callable) -> str:
     """Return the parameters of a function with their defaults, without annotations."""
     parameters = inspect.signature(function).parameters.values()
-    return ", ".join(
-        each.name if each.default is each.empty else f"{each.name}={each.default!r}"
-        for each in parameters
-    )
+    plain = [str(each.replace(annotation=each.empty)) for each in parameters]
+    return re.sub(r"e-0(?=\d)", "e-", ", ".join(plain))
+
+
+def equations_of(function: Callable) -> str:
+    """Return the labels of the equations in the first paragraph of a function's docstring."""
+    summary = (function.__doc__ or "").partition("\n\n")[0]
+    return ", ".join(re.findall(r"eq:[\w-]+", summary))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +61,11 @@ class Exercise:
         Page and notebook: "150_layer_norm".
     forward, backward : callable
         The package's own; ``backward`` is None where one function is all.
-    functions : tuple of Function
-        What is said of them in the reader's file.
+    shapes : tuple of str
+        What each function takes and returns, as in the reader's file.
+    equations, signatures : tuple of str
+        Where they are not those of ``forward`` and ``backward``: of their docstrings, and as
+        Python knows them.
     points : callable
         Returns the points, the generic ones first.
     hints : tuple of str
@@ -93,7 +83,9 @@ class Exercise:
     chapter: str
     forward: Callable
     backward: Callable | None = None
-    functions: tuple[Function, ...]
+    shapes: tuple[str, ...]
+    equations: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
     points: Callable[[], list[Point]]
     hints: tuple[str, str, str]
     theorems: tuple[Theorem, ...] = ()
@@ -104,12 +96,15 @@ class Exercise:
     in_place = False  # whether the function is to change its arguments
     of_a_layer = False  # whether the first argument is the layer
 
-    def __post_init__(self):
-        functions = tuple(
-            about if about.signature else about._replace(signature=signature_of(ours))
-            for about, ours in zip(self.functions, (self.forward, self.backward), strict=False)
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """What is said of each function in the reader's file."""
+        said = zip_longest(self.shapes, self.equations, self.signatures)
+        ours = self.forward, self.backward
+        return tuple(
+            Function(shapes, equation or equations_of(own), signature or signature_of(own))
+            for (shapes, equation, signature), own in zip(said, ours, strict=False)
         )
-        object.__setattr__(self, "functions", functions)
 
     def files(self) -> tuple[str, ...]:
         """Return the files of the package whose mistakes may explain an answer."""
@@ -349,42 +344,6 @@ def kind(value: Any) -> str:
 
 def count(number, noun):
     return f"{number} {noun}{'s' * (number != 1)}"
-
-
-def variants(point: Point, special: dict[str, dict]) -> list[Point]:
-    """Return a point and others like it: by name, what takes the place of some arguments.
-
-    ``cotangent`` is among what may be replaced.
-    """
-    return [point] + [
-        point._replace(
-            name=name,
-            arguments={n: new.get(n, value) for n, value in point.arguments.items()},
-            cotangent=new.get("cotangent", point.cotangent),
-        )
-        for name, new in special.items()
-    ]
-
-
-def normal(seed: int, *shape: int) -> np.ndarray:
-    """Draw normal numbers of a shape."""
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def drawn(make: Callable, seed: int) -> Callable:
-    """Return a builder of a layer, for ``self``: in a dtype, all of its parameters normal numbers.
-
-    ``make`` builds the layer in a dtype.
-    """
-
-    def build(dtype):
-        layer = make(dtype)
-        numbers = np.random.default_rng(seed)
-        for array in layer.parameters().values():
-            array[...] = numbers.normal(size=array.shape)
-        return layer
-
-    return build
 
 
 def stub(exercise: Exercise) -> str:

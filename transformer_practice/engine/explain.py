@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Draws, Exercise, Point
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Draws, Point
 from transformer_practice.engine.runs import (
     LEFT,
     TOLERANCE,

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Arrays, Exercise, Misfit, Point
+from transformer_practice.engine.exercise import Arrays, Exercise, Misfit
 from transformer_practice.engine.planting import planted
+from transformer_practice.engine.points import Point
 from transformer_practice.engine.running import ENDLESS, Failed, call
 from transformer_practice.exercises import find_exercise
 from transformer_practice.mistakes import MUTANTS, Mutant

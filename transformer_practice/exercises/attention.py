@@ -3,15 +3,8 @@
 import numpy as np
 
 from transformer_core import ops
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal
 
 
 def draw_attention(name, batch, heads, length, keys, width, value_width):
@@ -39,24 +32,21 @@ def attention_points():
     nothing[1, 0, 2] = False
     one_head = {n: array[:, 0] for n, array in generic.arguments.items()}
     return [
-        *variants(
-            generic,
-            {
-                "no mask": {"keep": None},
-                "a query without keys": {"keep": nothing},
-                "one key": {"key": key[:, :, :1], "value": value[:, :, :1], "keep": None},
-                "no axis of heads": one_head | {"cotangent": generic.cotangent[:, 0]},
-                "as many queries as keys, each sees its past": {
-                    "key": key[:, :, :5],
-                    "value": value[:, :, :5],
-                    "keep": ops.causal_keep(5),
-                },
-                "K = 1": {"query": query[..., :1], "key": key[..., :1]},
-                "equal scores": {"query": np.zeros(query.shape), "keep": None},
-                "large scores": {"query": 300.0 * query},
-                "cotangent of ones": {"cotangent": np.ones(generic.cotangent.shape)},
-            },
+        generic,
+        generic.variant("no mask", keep=None),
+        generic.variant("a query without keys", keep=nothing),
+        generic.variant("one key", key=key[:, :, :1], value=value[:, :, :1], keep=None),
+        generic.variant("no axis of heads", **one_head | {"cotangent": generic.cotangent[:, 0]}),
+        generic.variant(
+            "as many queries as keys, each sees its past",
+            key=key[:, :, :5],
+            value=value[:, :, :5],
+            keep=ops.causal_keep(5),
         ),
+        generic.variant("K = 1", query=query[..., :1], key=key[..., :1]),
+        generic.variant("equal scores", query=np.zeros(query.shape), keep=None),
+        generic.variant("large scores", query=300.0 * query),
+        generic.variant("cotangent of ones", cotangent=np.ones(generic.cotangent.shape)),
         draw_attention("generic, other sizes", 3, 2, 4, 3, 5, 7),
     ]
 
@@ -165,14 +155,10 @@ def streaming_points():
     generic = draw("generic", 5, 7, 3, 2, 3)
     query = generic.arguments["query"]
     return [
-        *variants(
-            generic,
-            {
-                "one block": {"block": 10},
-                "one key at a time": {"block": 1},
-                "large scores": {"query": 1000.0 * query},
-            },
-        ),
+        generic,
+        generic.variant("one block", block=10),
+        generic.variant("one key at a time", block=1),
+        generic.variant("large scores", query=1000.0 * query),
         draw("generic, other sizes", 2, 6, 5, 3, 2),
     ]
 
@@ -182,12 +168,8 @@ EXERCISES = [
         name="causal_keep",
         chapter="210_attention",
         forward=ops.causal_keep,
-        functions=(
-            Function(
-                "a whole number T -> keep (T, T) of booleans, True where query t may attend to "
-                "key s",
-                "eq:causal-keep",
-            ),
+        shapes=(
+            "a whole number T -> keep (T, T) of booleans, True where query t may attend to key s",
         ),
         points=causal_points,
         hints=(
@@ -200,11 +182,8 @@ EXERCISES = [
         name="padding_keep",
         chapter="210_attention",
         forward=ops.padding_keep,
-        functions=(
-            Function(
-                "lengths (B,) of whole numbers, a whole number S -> keep (B, 1, 1, S) of booleans",
-                "eq:padding-keep",
-            ),
+        shapes=(
+            "lengths (B,) of whole numbers, a whole number S -> keep (B, 1, 1, S) of booleans",
         ),
         points=padding_points,
         hints=(
@@ -218,18 +197,11 @@ EXERCISES = [
         chapter="210_attention",
         forward=ops.attention,
         backward=ops.attention_backward,
-        functions=(
-            Function(
-                "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or "
-                "None -> output (..., T, K_v), cache. Leave rate and rng alone: they are for the "
-                "chapter on dropout",
-                "eq:attention",
-            ),
-            Function(
-                "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), "
-                "dvalue (..., S, K_v)",
-                "eq:attention-backward",
-            ),
+        shapes=(
+            "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or None -> "
+            "output (..., T, K_v), cache. Leave rate and rng alone: they are for the chapter on "
+            "dropout",
+            "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), dvalue (..., S, K_v)",
         ),
         inputs=("query", "key", "value"),
         points=attention_points,
@@ -254,12 +226,8 @@ EXERCISES = [
         name="streaming_attention",
         chapter="210_attention",
         forward=streaming_attention,
-        functions=(
-            Function(
-                "query (T, K), key (S, K), value (S, K_v), a whole number -> output (T, K_v)",
-                "eq:attention",
-            ),
-        ),
+        shapes=("query (T, K), key (S, K), value (S, K_v), a whole number -> output (T, K_v)",),
+        equations=("eq:attention",),
         points=streaming_points,
         hints=(
             "Which numbers about the keys read so far must you keep for each query?",

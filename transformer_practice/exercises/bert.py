@@ -8,16 +8,8 @@ from transformer_core import ops
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops.cross_entropy import CrossEntropyCache
-from transformer_practice.engine.exercise import (
-    Draws,
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Draws, Point, normal
 from transformer_practice.exercises.train_encoder import at_random
 
 
@@ -77,15 +69,11 @@ def smallest_bert_points():
     one = {"ids": np.array([[4, 0, 7]]), "cotangent": generic.cotangent[:1]}
     balanced = generic.cotangent - generic.cotangent.mean(axis=-1, keepdims=True)
     return [
-        *variants(
-            generic,
-            {
-                "all words different": {"ids": np.array([[4, 0, 7], [2, 8, 1]])},
-                "one word": {"ids": np.full((2, 3), 5)},
-                "one sequence": one,
-                "cotangents of a loss": {"cotangent": balanced},
-            },
-        ),
+        generic,
+        generic.variant("all words different", ids=np.array([[4, 0, 7], [2, 8, 1]])),
+        generic.variant("one word", ids=np.full((2, 3), 5)),
+        generic.variant("one sequence", **one),
+        generic.variant("cotangents of a loss", cotangent=balanced),
         draw("generic, other sizes", 6, 5, 4, 2),
     ]
 
@@ -162,15 +150,11 @@ def masked_loss_points():
     everywhere = np.ones((3, 5), bool)
     alone = everywhere & (np.arange(15).reshape(3, 5) == 8)
     return [
-        *variants(
-            generic,
-            {
-                "cotangent 1": {"cotangent": 1.0},
-                "every position": {"masked": everywhere},
-                "one position": {"masked": alone},
-                "large logits": {"logits": 400 * generic.arguments["logits"]},
-            },
-        ),
+        generic,
+        generic.variant("cotangent 1", cotangent=1.0),
+        generic.variant("every position", masked=everywhere),
+        generic.variant("one position", masked=alone),
+        generic.variant("large logits", logits=400 * generic.arguments["logits"]),
         draw("generic, other sizes", 4, 2, 6),
     ]
 
@@ -208,18 +192,15 @@ def bert_points():
 
     generic = draw("generic", 4, 5, 11, 6, 2, 7)
     return [
-        *variants(
-            generic,
-            {
-                "its own read-out": {"self": build(tied=False)},
-                "no LayerNorms on embeddings and end": {
-                    "self": build(embedding_norm=False, final_norm=False)
-                },
-                "no segments": {"self": build(segments=0), "segment_ids": None},
-                "dropout": {"self": build(dropout=0.3), "rng": Draws(5)},
-                "every position read out": {"masked": None, "cotangent": normal(3, 4, 5, 11)},
-            },
+        generic,
+        generic.variant("its own read-out", self=build(tied=False)),
+        generic.variant(
+            "no LayerNorms on embeddings and end",
+            self=build(embedding_norm=False, final_norm=False),
         ),
+        generic.variant("no segments", self=build(segments=0), segment_ids=None),
+        generic.variant("dropout", self=build(dropout=0.3), rng=Draws(5)),
+        generic.variant("every position read out", masked=None, cotangent=normal(3, 4, 5, 11)),
         draw("generic, other sizes", 2, 6, 9, 4, 2, 3, placement="post"),
     ]
 
@@ -243,15 +224,11 @@ EXERCISES = [
         chapter="340_bert",
         forward=smallest_bert,
         backward=smallest_bert_backward,
-        functions=(
-            Function(
-                "ids (B, T), table (V, D), positions (T, D) -> logits (B, T, V), cache",
-                "eq:bert-input",
-            ),
-            Function(
-                "dlogits (B, T, V) -> dtable (V, D), dpositions (T, D)", "eq:bert-tied-backward"
-            ),
+        shapes=(
+            "ids (B, T), table (V, D), positions (T, D) -> logits (B, T, V), cache",
+            "dlogits (B, T, V) -> dtable (V, D), dpositions (T, D)",
         ),
+        equations=("eq:bert-input",),
         inputs=("table", "positions"),
         points=smallest_bert_points,
         hints=(
@@ -274,13 +251,10 @@ EXERCISES = [
         chapter="340_bert",
         forward=masked_loss,
         backward=masked_loss_backward,
-        functions=(
-            Function(
-                "logits (B, T, V), targets (B, T), masked (B, T) of booleans -> loss, a number, "
-                "and cache",
-                "eq:masked-loss",
-            ),
-            Function("dloss, a number -> dlogits (B, T, V)", "eq:masked-rows-backward"),
+        shapes=(
+            "logits (B, T, V), targets (B, T), masked (B, T) of booleans -> loss, a number, and "
+            "cache",
+            "dloss, a number -> dlogits (B, T, V)",
         ),
         inputs=("logits",),
         points=masked_loss_points,
@@ -297,16 +271,11 @@ EXERCISES = [
         chapter="340_bert",
         forward=Bert.forward,
         backward=Bert.backward,
-        functions=(
-            Function(
-                "ids, masked and segment_ids (B, T) -> logits (M, V), cache; without masked "
-                "(B, T, V)",
-                "eq:bert",
-            ),
-            Function(
-                "dlogits (M, V) -> None, for the ids, and grads by dotted names", "eq:bert-backward"
-            ),
+        shapes=(
+            "ids, masked and segment_ids (B, T) -> logits (M, V), cache; without masked (B, T, V)",
+            "dlogits (M, V) -> None, for the ids, and grads by dotted names",
         ),
+        equations=("eq:bert",),
         inputs=("ids",),
         points=bert_points,
         hints=(

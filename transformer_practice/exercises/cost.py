@@ -4,14 +4,8 @@ from collections.abc import Callable
 
 from transformer_core.foundation.names import join
 from transformer_core.models import Encoder
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    LayerExercise,
-    Point,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, LayerExercise
+from transformer_practice.engine.points import Point, normal
 from transformer_practice.exercises.train_encoder import at_random_point
 
 
@@ -65,7 +59,9 @@ def counts(names: str, generic: tuple, other: tuple, special: dict) -> Callable:
         return Point(name, sizes, sizes=sizes)
 
     def make():
-        return [*variants(point("generic", generic), special), point("generic, other sizes", other)]
+        first = point("generic", generic)
+        variants = (first.variant(name, **new) for name, new in special.items())
+        return [first, *variants, point("generic, other sizes", other)]
 
     return make
 
@@ -126,7 +122,7 @@ EXERCISES = [
         name="count_bert_parameters",
         chapter="410_cost",
         forward=count_bert_parameters,
-        functions=(Function("V, T, D, F, L -> a whole number", "eq:cost-parameters"),),
+        shapes=("V, T, D, F, L -> a whole number",),
         points=counts(
             "vocabulary, length, width, hidden, layers",
             (101, 13, 6, 29, 3),
@@ -146,7 +142,7 @@ EXERCISES = [
         name="count_operations",
         chapter="410_cost",
         forward=count_operations,
-        functions=(Function("B, T, D, F, L, V, M -> a whole number", "eq:cost-forward"),),
+        shapes=("B, T, D, F, L, V, M -> a whole number",),
         points=counts(
             "batch, length, width, hidden, layers, vocabulary, masked",
             (3, 13, 6, 29, 5, 101, 11),
@@ -168,7 +164,8 @@ EXERCISES = [
         name="count_bytes",
         chapter="410_cost",
         forward=count_bytes,
-        functions=(Function("B, T, D, H, F, L, V, M -> a whole number", "eq:cost-activations"),),
+        shapes=("B, T, D, H, F, L, V, M -> a whole number",),
+        equations=("eq:cost-activations",),
         points=counts(
             "batch, length, width, heads, hidden, layers, vocabulary, masked",
             (3, 13, 6, 2, 29, 5, 101, 11),
@@ -192,17 +189,12 @@ EXERCISES = [
         chapter="410_cost",
         forward=RecomputingEncoder.forward,
         backward=RecomputingEncoder.backward,
-        functions=(
-            Function(
-                "x (B, T, D) -> y (B, T, D), cache: the inputs of the layers, and what the final "
-                "norm keeps; of self.layers and self.final_norm",
-                "eq:encoder-layer",
-            ),
-            Function(
-                "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
-                "eq:chain-backward",
-            ),
+        shapes=(
+            "x (B, T, D) -> y (B, T, D), cache: the inputs of the layers, and what the final norm "
+            "keeps; of self.layers and self.final_norm",
+            "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
         ),
+        equations=("eq:encoder-layer",),
         inputs=("x",),
         points=recomputing_points,
         hints=(

@@ -3,14 +3,8 @@
 import numpy as np
 
 from transformer_core import ops
-from transformer_practice.engine.exercise import (
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.structure import row_sums
 
 
@@ -41,32 +35,23 @@ def cross_entropy_points():
     logits, targets, weights, _ = generic.arguments.values()
     masked = weights > 2
     return [
-        *variants(
-            generic,
-            {
-                "no weights": {"weights": None},
-                "no smoothing": {"smoothing": 0},
-                "no weights, no smoothing": {"weights": None, "smoothing": 0},
-                "masked positions alone": {"weights": masked, "smoothing": 0},
-                "cotangent 1": {"cotangent": 1.0},
-                "one position": {
-                    "logits": logits[:1, :1],
-                    "targets": targets[:1, :1],
-                    "weights": None,
-                },
-                "no batch axis": {
-                    "logits": logits[0],
-                    "targets": targets[0],
-                    "weights": weights[0],
-                },
-                "equal logits": {"logits": np.zeros(logits.shape)},
-                "large logits": {"logits": 800.0 * logits},
-                "one target everywhere": {"targets": np.full_like(targets, 2)},
-                "not in C order": {
-                    "logits": logits.swapaxes(0, 1).copy().swapaxes(0, 1),
-                    "weights": np.asfortranarray(weights),
-                },
-            },
+        generic,
+        generic.variant("no weights", weights=None),
+        generic.variant("no smoothing", smoothing=0),
+        generic.variant("no weights, no smoothing", weights=None, smoothing=0),
+        generic.variant("masked positions alone", weights=masked, smoothing=0),
+        generic.variant("cotangent 1", cotangent=1.0),
+        generic.variant(
+            "one position", logits=logits[:1, :1], targets=targets[:1, :1], weights=None
+        ),
+        generic.variant("no batch axis", logits=logits[0], targets=targets[0], weights=weights[0]),
+        generic.variant("equal logits", logits=np.zeros(logits.shape)),
+        generic.variant("large logits", logits=800.0 * logits),
+        generic.variant("one target everywhere", targets=np.full_like(targets, 2)),
+        generic.variant(
+            "not in C order",
+            logits=logits.swapaxes(0, 1).copy().swapaxes(0, 1),
+            weights=np.asfortranarray(weights),
         ),
         draw("generic, other sizes", 2, 5, 4, 0.2),
     ]
@@ -103,27 +88,21 @@ def distillation_backward(dloss, cache):
 
 
 def distillation_points():
-    def draw(name, batch, length, tokens):
-        shape = batch, length, tokens
-        return Point(
-            name,
-            {"logits": normal(1, *shape), "q": ops.softmax(normal(2, *shape))[0]},
-            -1.7,
-            {"B": batch, "T": length, "N": batch * length, "V": tokens},
-        )
-
+    draw = sampler(
+        "B T V",
+        logits="B T V",
+        q=lambda B, T, V: ops.softmax(normal(2, B, T, V))[0],
+        cotangent=-1.7,
+        sizes={"N": lambda B, T: B * T},
+    )
     generic = draw("generic", 3, 4, 5)
     logits, q = generic.arguments.values()
     return [
-        *variants(
-            generic,
-            {
-                "one right token": {"q": np.eye(5)[q.argmax(axis=-1)]},
-                "cotangent 1": {"cotangent": 1.0},
-                "one position": {"logits": logits[:1, :1], "q": q[:1, :1]},
-                "large logits": {"logits": 800.0 * logits},
-            },
-        ),
+        generic,
+        generic.variant("one right token", q=np.eye(5)[q.argmax(axis=-1)]),
+        generic.variant("cotangent 1", cotangent=1.0),
+        generic.variant("one position", logits=logits[:1, :1], q=q[:1, :1]),
+        generic.variant("large logits", logits=800.0 * logits),
         draw("generic, other sizes", 2, 5, 4),
     ]
 
@@ -140,16 +119,14 @@ EXERCISES = [
         chapter="140_cross_entropy",
         forward=ops.cross_entropy,
         backward=ops.cross_entropy_backward,
-        functions=(
-            Function(
-                "logits (..., V), targets (...) whole numbers, weights (...) or None for 1 "
-                "everywhere -> loss: a number, cache",
-                "eq:cross-entropy, eq:label-smoothing",
-            ),
-            Function(
-                "dloss: a number -> dlogits (..., V)",
-                "eq:cross-entropy-backward, eq:label-smoothing-backward",
-            ),
+        shapes=(
+            "logits (..., V), targets (...) whole numbers, weights (...) or None for 1 everywhere "
+            "-> loss: a number, cache",
+            "dloss: a number -> dlogits (..., V)",
+        ),
+        equations=(
+            "eq:cross-entropy, eq:label-smoothing",
+            "eq:cross-entropy-backward, eq:label-smoothing-backward",
         ),
         inputs=("logits",),
         points=cross_entropy_points,
@@ -173,13 +150,11 @@ EXERCISES = [
         chapter="140_cross_entropy",
         forward=distillation,
         backward=distillation_backward,
-        functions=(
-            Function(
-                "logits and q (..., V), rows of q sum to 1 -> loss: a number, cache",
-                "the mean over the positions of -(sum over v of q_v ln p_v)",
-            ),
-            Function("dloss: a number -> dlogits (..., V)", "yours to derive"),
+        shapes=(
+            "logits and q (..., V), rows of q sum to 1 -> loss: a number, cache",
+            "dloss: a number -> dlogits (..., V)",
         ),
+        equations=("the mean over the positions of -(sum over v of q_v ln p_v)", "yours to derive"),
         inputs=("logits",),
         points=distillation_points,
         hints=(

@@ -8,16 +8,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import Residual
 from transformer_core.ops.dropout import DropoutCache
-from transformer_practice.engine.exercise import (
-    Draws,
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Draws, Point, normal
 from transformer_practice.exercises.attention import draw_attention, relative, sum_of_keys
 from transformer_practice.exercises.residual import draw_residual, residual
 
@@ -33,15 +25,11 @@ def dropout_points():
 
     generic = draw("generic", 0.3, 3, 5, 11)
     return [
-        *variants(
-            generic,
-            {
-                "evaluation": {"rng": None},
-                "rate 0": {"rate": 0.0},
-                "rate 1/2": {"rate": 0.5},
-                "cotangent of ones": {"cotangent": np.ones((3, 5, 11))},
-            },
-        ),
+        generic,
+        generic.variant("evaluation", rng=None),
+        generic.variant("rate 0", rate=0.0),
+        generic.variant("rate 1/2", rate=0.5),
+        generic.variant("cotangent of ones", cotangent=np.ones((3, 5, 11))),
         draw("generic, other sizes", 0.6, 2, 7, 5),
     ]
 
@@ -68,15 +56,11 @@ def attention_points():
 
     generic = draw("generic", 0.3, 2, 3, 5, 7, 11, 13)
     return [
-        *variants(
-            generic,
-            {
-                "evaluation": {"rng": None},
-                "rate 0": {"rate": 0.0},
-                "no mask": {"keep": None},
-                "cotangent of ones": {"cotangent": np.ones(generic.cotangent.shape)},
-            },
-        ),
+        generic,
+        generic.variant("evaluation", rng=None),
+        generic.variant("rate 0", rate=0.0),
+        generic.variant("no mask", keep=None),
+        generic.variant("cotangent of ones", cotangent=np.ones(generic.cotangent.shape)),
         draw("generic, other sizes", 0.4, 3, 2, 4, 3, 5, 7),
     ]
 
@@ -101,8 +85,10 @@ def residual_points():
     post = draw("generic", "post", 0.3, 2, 3, 5)
     pre = draw("Pre-LN", "pre", 0.3, 2, 3, 5)
     return [
-        *variants(post, {"evaluation, Post-LN": {"rng": None}}),
-        *variants(pre, {"evaluation, Pre-LN": {"rng": None}}),
+        post,
+        post.variant("evaluation, Post-LN", rng=None),
+        pre,
+        pre.variant("evaluation, Pre-LN", rng=None),
         draw("generic, other sizes", "pre", 0.4, 3, 2, 7),
     ]
 
@@ -157,13 +143,10 @@ EXERCISES = [
         chapter="290_dropout",
         forward=ops.dropout,
         backward=ops.dropout_backward,
-        functions=(
-            Function(
-                "x (...), p in [0, 1), a generator or None: evaluation -> y (...), cache. Draw "
-                "the mask as rng.random(x.shape, np.float32) >= rate",
-                "eq:dropout",
-            ),
-            Function("dy (...) -> dx (...)", "eq:dropout-backward"),
+        shapes=(
+            "x (...), p in [0, 1), a generator or None: evaluation -> y (...), cache. Draw the "
+            "mask as rng.random(x.shape, np.float32) >= rate",
+            "dy (...) -> dx (...)",
         ),
         inputs=("x",),
         points=dropout_points,
@@ -180,19 +163,12 @@ EXERCISES = [
         chapter="290_dropout",
         forward=ops.attention,
         backward=ops.attention_backward,
-        functions=(
-            Function(
-                "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or "
-                "None, p, a generator or None -> output (..., T, K_v), cache. Drop with "
-                "ops.dropout",
-                "eq:attention-dropout",
-            ),
-            Function(
-                "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), "
-                "dvalue (..., S, K_v)",
-                "eq:attention-backward-dropout",
-            ),
+        shapes=(
+            "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or None, "
+            "p, a generator or None -> output (..., T, K_v), cache. Drop with ops.dropout",
+            "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), dvalue (..., S, K_v)",
         ),
+        equations=("eq:attention-dropout", "eq:attention-backward-dropout"),
         inputs=("query", "key", "value"),
         points=attention_points,
         hints=(
@@ -210,19 +186,13 @@ EXERCISES = [
         chapter="290_dropout",
         forward=Residual.forward,
         backward=Residual.backward,
-        functions=(
-            Function(
-                "x (..., D) -> y (..., D), cache. There are self.branch, self.norm, self.pre and "
-                "self.dropout, the rate. Drop with ops.dropout; the branch gets rng=rng, too",
-                "eq:pre-ln",
-                "self, x, *context, rng=None",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), the gradients of the context that the branch "
-                "returns, grads: a dict with the names of self.parameters()",
-                "eq:pre-ln-backward",
-            ),
+        shapes=(
+            "x (..., D) -> y (..., D), cache. There are self.branch, self.norm, self.pre and "
+            "self.dropout, the rate. Drop with ops.dropout; the branch gets rng=rng, too",
+            "dy (..., D) -> dx (..., D), the gradients of the context that the branch returns, "
+            "grads: a dict with the names of self.parameters()",
         ),
+        equations=("eq:pre-ln", "eq:pre-ln-backward"),
         inputs=("x",),
         points=residual_points,
         hints=(
@@ -239,14 +209,12 @@ EXERCISES = [
         chapter="290_dropout",
         forward=drop_branch,
         backward=drop_branch_backward,
-        functions=(
-            Function(
-                "x (B, T, D), p, a generator -> y (B, T, D), cache. Draw one number a sequence, "
-                "as rng.random(B), and keep the sequence if it is at least p",
-                "eq:dropout",
-            ),
-            Function("dy (B, T, D) -> dx (B, T, D)", "eq:dropout-backward"),
+        shapes=(
+            "x (B, T, D), p, a generator -> y (B, T, D), cache. Draw one number a sequence, as "
+            "rng.random(B), and keep the sequence if it is at least p",
+            "dy (B, T, D) -> dx (B, T, D)",
         ),
+        equations=("eq:dropout", "eq:dropout-backward"),
         inputs=("x",),
         points=branch_points,
         hints=(

@@ -4,15 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transformer_practice.engine.exercise import (
-    Draws,
-    Exercise,
-    Function,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, Theorem
+from transformer_practice.engine.points import Draws, Point, normal
 
 
 def power_iteration(a: np.ndarray, start: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
@@ -78,14 +71,10 @@ def power_points():
 
     generic = draw("generic", [2.0, -1.1, 0.7, 0.2], 3)
     return [
-        *variants(
-            generic,
-            {
-                "many steps": {"steps": 60},
-                "one step": {"steps": 1},
-                "a start of length 1": {"start": np.array([0.0, 0.6, 0.8, 0.0])},
-            },
-        ),
+        generic,
+        generic.variant("many steps", steps=60),
+        generic.variant("one step", steps=1),
+        generic.variant("a start of length 1", start=np.array([0.0, 0.6, 0.8, 0.0])),
         draw("the largest is negative", [-3.0, 1.5, 0.4], 5),
         draw("generic, other sizes", [1.5, 1.0, 0.3, 0.2, 0.1], 4),
     ]
@@ -125,12 +114,8 @@ EXERCISES = [
         name="power_iteration",
         chapter="930_eigenvalues",
         forward=power_iteration,
-        functions=(
-            Function(
-                "symmetric a (n, n), start (n,) -> value, a number, and vector (n,) of length 1",
-                "eq:eigen-power",
-            ),
-        ),
+        shapes=("symmetric a (n, n), start (n,) -> value, a number, and vector (n,) of length 1",),
+        equations=("eq:eigen-power",),
         returns=("value", "vector"),
         points=power_points,
         hints=(
@@ -144,13 +129,11 @@ EXERCISES = [
         name="operator_norm",
         chapter="930_eigenvalues",
         forward=operator_norm,
-        functions=(
-            Function(
-                "forward(x) = x W and backward(y) = y W^T, width of x -> the largest singular "
-                "value of W",
-                "eq:eigen-power",
-            ),
+        shapes=(
+            "forward(x) = x W and backward(y) = y W^T, width of x -> the largest singular value "
+            "of W",
         ),
+        equations=("eq:eigen-power",),
         points=norm_points,
         hints=(
             "Which symmetric matrix has the squares of the singular values as eigenvalues, and "

@@ -4,17 +4,8 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.layers import Embedding, LearnedPositions, TiedReadout
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    drawn,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, drawn, normal, sampler
 from transformer_practice.exercises.attention import relative
 
 IDS = np.array([[4, 1, 4, 7, 0], [1, 9, 4, 2, 2], [9, 9, 3, 1, 4]])
@@ -29,19 +20,14 @@ def embedding_points():
     )
     table, cotangent = generic.arguments["table"], generic.cotangent
     return [
-        *variants(
-            generic,
-            {
-                "no word twice": {
-                    "ids": np.array([[4, 1, 0], [9, 3, 2]]),
-                    "cotangent": cotangent[:2, :3],
-                },
-                "one word": {"ids": np.full((3, 5), 6)},
-                "no batch axis": {"ids": IDS[0], "cotangent": cotangent[0]},
-                "a table in Fortran order": {"table": np.asfortranarray(table)},
-                "a cotangent in Fortran order": {"cotangent": np.asfortranarray(cotangent)},
-            },
+        generic,
+        generic.variant(
+            "no word twice", ids=np.array([[4, 1, 0], [9, 3, 2]]), cotangent=cotangent[:2, :3]
         ),
+        generic.variant("one word", ids=np.full((3, 5), 6)),
+        generic.variant("no batch axis", ids=IDS[0], cotangent=cotangent[0]),
+        generic.variant("a table in Fortran order", table=np.asfortranarray(table)),
+        generic.variant("a cotangent in Fortran order", cotangent=np.asfortranarray(cotangent)),
         Point(
             "generic, other sizes",
             {"ids": IDS[:2, :3] % 5, "table": normal(3, 5, 4)},
@@ -80,29 +66,14 @@ def drawn_embedding(shape):
 
 
 def readout_points():
-    def draw(name, batch, length, vocabulary, width):
-        return Point(
-            name,
-            {
-                "h": normal(1, batch, length, width),
-                "table": normal(2, vocabulary, width),
-                "bias": normal(3, vocabulary),
-            },
-            normal(4, batch, length, vocabulary),
-            {"B": batch, "T": length, "V": vocabulary, "D": width},
-        )
-
+    draw = sampler("B T V D", h="B T D", table="V D", bias="V", cotangent="B T V")
     generic = draw("generic", 2, 3, 7, 5)
-    h, cotangent = generic.arguments["h"], generic.cotangent
+    h = generic.arguments["h"]
     return [
-        *variants(
-            generic,
-            {
-                "one sequence": {"h": h[:1], "cotangent": cotangent[:1]},
-                "no batch axis": {"h": h[0], "cotangent": cotangent[0]},
-                "h = 0": {"h": np.zeros(h.shape)},
-            },
-        ),
+        generic,
+        generic.sliced("one sequence", np.s_[:1], "h"),
+        generic.sliced("no batch axis", 0, "h"),
+        generic.variant("h = 0", h=np.zeros(h.shape)),
         draw("generic, other sizes", 3, 2, 5, 4),
         draw("a square table", 2, 3, 5, 5),
     ]
@@ -135,14 +106,10 @@ def products(point, outputs):
 def positions_points():
     generic = Point("generic", {"length": 5, "width": 6}, sizes={"T": 5, "D": 6})
     return [
-        *variants(
-            generic,
-            {
-                "one position": {"length": 1},
-                "one frequency": {"width": 2},
-                "a long table": {"length": 300},
-            },
-        ),
+        generic,
+        generic.variant("one position", length=1),
+        generic.variant("one frequency", width=2),
+        generic.variant("a long table", length=300),
         Point("generic, other sizes", {"length": 7, "width": 10}, sizes={"T": 7, "D": 10}),
     ]
 
@@ -168,10 +135,10 @@ def learned_points():
         )
 
     generic = draw("generic", 3, 5, 7, 4)
-    x, cotangent = generic.arguments["x"], generic.cotangent
     longest = draw("the longest sequence", 2, 5, 5, 3)
     return [
-        *variants(generic, {"one sequence": {"x": x[:1], "cotangent": cotangent[:1]}}),
+        generic,
+        generic.sliced("one sequence", np.s_[:1], "x"),
         longest,
         draw("generic, other sizes", 2, 3, 11, 5),
     ]
@@ -209,19 +176,10 @@ def bert_points():
         normal(4, 3, 5, 4),
         {"B": 3, "T": 5, "V": 11, "D": 4, "the table's length": 7},
     )
-    arguments, cotangent = generic.arguments, generic.cotangent
     return [
-        *variants(
-            generic,
-            {
-                "one sequence": {
-                    "ids": arguments["ids"][:1],
-                    "segments": arguments["segments"][:1],
-                    "cotangent": cotangent[:1],
-                },
-                "one segment": {"segments": np.zeros((3, 5), dtype=int)},
-            },
-        ),
+        generic,
+        generic.sliced("one sequence", np.s_[:1], "ids", "segments"),
+        generic.variant("one segment", segments=np.zeros((3, 5), dtype=int)),
         Point(
             "generic, other sizes",
             {
@@ -243,11 +201,9 @@ EXERCISES = [
         chapter="230_embedding",
         forward=ops.embedding,
         backward=ops.embedding_backward,
-        functions=(
-            Function(
-                "ids (...) of whole numbers, table (V, D) -> rows (..., D), cache", "eq:embedding"
-            ),
-            Function("drows (..., D) -> dtable (V, D)", "eq:embedding-backward"),
+        shapes=(
+            "ids (...) of whole numbers, table (V, D) -> rows (..., D), cache",
+            "drows (..., D) -> dtable (V, D)",
         ),
         inputs=("table",),
         points=embedding_points,
@@ -265,16 +221,11 @@ EXERCISES = [
         chapter="230_embedding",
         forward=Embedding.forward,
         backward=Embedding.backward,
-        functions=(
-            Function(
-                "ids (...) of whole numbers -> rows (..., D), cache. There is self.table (V, D)",
-                "eq:embedding",
-            ),
-            Function(
-                'drows (..., D) -> None, {"table": dtable}: ids have no gradient',
-                "eq:embedding-backward",
-            ),
+        shapes=(
+            "ids (...) of whole numbers -> rows (..., D), cache. There is self.table (V, D)",
+            'drows (..., D) -> None, {"table": dtable}: ids have no gradient',
         ),
+        equations=("eq:embedding", "eq:embedding-backward"),
         inputs=("ids",),
         points=embedding_layer_points,
         hints=(
@@ -290,17 +241,12 @@ EXERCISES = [
         chapter="230_embedding",
         forward=LearnedPositions.forward,
         backward=LearnedPositions.backward,
-        functions=(
-            Function(
-                "x (B, T, D) -> y (B, T, D), cache. There is self.table, which may be longer "
-                "than T",
-                "eq:learned-positions",
-                "self, x",
-            ),
-            Function(
-                'dy (B, T, D) -> dx (B, T, D), {"table": dtable}', "eq:learned-positions-backward"
-            ),
+        shapes=(
+            "x (B, T, D) -> y (B, T, D), cache. There is self.table, which may be longer than T",
+            'dy (B, T, D) -> dx (B, T, D), {"table": dtable}',
         ),
+        equations=("eq:learned-positions",),
+        signatures=("self, x",),
         inputs=("x",),
         points=learned_points,
         hints=(
@@ -316,13 +262,8 @@ EXERCISES = [
         name="sinusoidal_positions",
         chapter="230_embedding",
         forward=ops.sinusoidal_positions,
-        functions=(
-            Function(
-                "whole numbers T and D, D even -> (T, D)",
-                "eq:positions",
-                "length, width, dtype=np.float64",
-            ),
-        ),
+        shapes=("whole numbers T and D, D even -> (T, D)",),
+        signatures=("length, width, dtype=np.float64",),
         points=positions_points,
         hints=(
             "There are D/2 frequencies. Make them first, and then from them the angles of all "
@@ -337,14 +278,9 @@ EXERCISES = [
         chapter="230_embedding",
         forward=ops.tied_readout,
         backward=ops.tied_readout_backward,
-        functions=(
-            Function(
-                "h (..., D), table (V, D), bias (V,) -> logits (..., V), cache", "eq:tied-readout"
-            ),
-            Function(
-                "dlogits (..., V) -> dh (..., D), dtable (V, D), dbias (V,)",
-                "eq:tied-readout-backward",
-            ),
+        shapes=(
+            "h (..., D), table (V, D), bias (V,) -> logits (..., V), cache",
+            "dlogits (..., V) -> dh (..., D), dtable (V, D), dbias (V,)",
         ),
         inputs=("h", "table", "bias"),
         points=readout_points,
@@ -362,16 +298,11 @@ EXERCISES = [
         chapter="230_embedding",
         forward=TiedReadout.forward,
         backward=TiedReadout.backward,
-        functions=(
-            Function(
-                "h (..., D), table (V, D) -> logits (..., V), cache. There is self.bias (V,)",
-                "eq:tied-readout",
-            ),
-            Function(
-                'dlogits (..., V) -> dh (..., D), dtable (V, D), {"bias": dbias}',
-                "eq:tied-readout-backward",
-            ),
+        shapes=(
+            "h (..., D), table (V, D) -> logits (..., V), cache. There is self.bias (V,)",
+            'dlogits (..., V) -> dh (..., D), dtable (V, D), {"bias": dbias}',
         ),
+        equations=("eq:tied-readout", "eq:tied-readout-backward"),
         inputs=("h", "table"),
         points=readout_layer_points,
         hints=(
@@ -388,17 +319,12 @@ EXERCISES = [
         chapter="230_embedding",
         forward=bert_input,
         backward=bert_input_backward,
-        functions=(
-            Function(
-                "ids and segments (B, T) of whole numbers, words (V, D), positions (T or more, "
-                "D), segment_table (2, D) -> x (B, T, D), cache",
-                "eq:embedding",
-            ),
-            Function(
-                "dx (B, T, D) -> dwords, dpositions, dsegment_table, in the shapes of the tables",
-                "eq:embedding-backward",
-            ),
+        shapes=(
+            "ids and segments (B, T) of whole numbers, words (V, D), positions (T or more, D), "
+            "segment_table (2, D) -> x (B, T, D), cache",
+            "dx (B, T, D) -> dwords, dpositions, dsegment_table, in the shapes of the tables",
         ),
+        equations=("eq:embedding", "eq:embedding-backward"),
         inputs=("words", "positions", "segment_table"),
         points=bert_points,
         hints=(

@@ -4,7 +4,8 @@ from math import sqrt
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import normal, sampler
 
 
 def masked_sum(x: np.ndarray, p: float) -> tuple[float, float]:
@@ -37,42 +38,28 @@ def mean_and_error(runs: np.ndarray) -> tuple[float, float]:
 
 
 def masked_points():
-    def draw(name, width, p):
-        return Point(
-            name, {"x": normal(1, width), "p": p}, sizes={"D": width, "p": p, "1 - p": 1 - p}
-        )
-
+    draw = sampler("D p", x="D", p=lambda p: p, sizes={"1 - p": lambda p: 1 - p})
     generic = draw("generic", 5, 0.3)
     x = generic.arguments["x"]
     return [
-        *variants(
-            generic,
-            {
-                "nothing dropped": {"p": 0.0},
-                "half dropped": {"p": 0.5},
-                "one entry": {"x": x[:1]},
-                "a sum of 0": {"x": x - x.mean()},
-            },
-        ),
+        generic,
+        generic.variant("nothing dropped", p=0.0),
+        generic.variant("half dropped", p=0.5),
+        generic.variant("one entry", x=x[:1]),
+        generic.variant("a sum of 0", x=x - x.mean()),
         draw("generic, other sizes", 3, 0.8),
     ]
 
 
 def runs_points():
-    def draw(name, number):
-        return Point(name, {"runs": 4 + normal(1, number)}, sizes={"n": number})
-
+    draw = sampler("n", runs=lambda n: 4 + normal(1, n))
     generic = draw("generic", 5)
     runs = generic.arguments["runs"]
     return [
-        *variants(
-            generic,
-            {
-                "mean 0": {"runs": runs - runs.mean()},
-                "two runs": {"runs": runs[:2]},
-                "equal runs": {"runs": np.full(5, 2.0)},
-            },
-        ),
+        generic,
+        generic.variant("mean 0", runs=runs - runs.mean()),
+        generic.variant("two runs", runs=runs[:2]),
+        generic.variant("equal runs", runs=np.full(5, 2.0)),
         draw("generic, other sizes", 9),
     ]
 
@@ -82,12 +69,8 @@ EXERCISES = [
         name="masked_sum",
         chapter="940_expectation",
         forward=masked_sum,
-        functions=(
-            Function(
-                "x (D,), p the share that is dropped -> mean, variance: two numbers",
-                "eq:expectation-sum",
-            ),
-        ),
+        shapes=("x (D,), p the share that is dropped -> mean, variance: two numbers",),
+        equations=("eq:expectation-sum",),
         returns=("mean", "variance"),
         points=masked_points,
         hints=(
@@ -101,12 +84,8 @@ EXERCISES = [
         name="mean_and_error",
         chapter="940_expectation",
         forward=mean_and_error,
-        functions=(
-            Function(
-                "runs (n,) -> their mean, and the estimated standard deviation of that mean",
-                "eq:expectation-mean",
-            ),
-        ),
+        shapes=("runs (n,) -> their mean, and the estimated standard deviation of that mean",),
+        equations=("eq:expectation-mean",),
         returns=("mean", "error"),
         points=runs_points,
         hints=(

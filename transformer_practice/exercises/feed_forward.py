@@ -6,40 +6,22 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.layers import FeedForward
-from transformer_practice.engine.exercise import (
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.structure import difference
 from transformer_practice.judges.theorems import random
 
 
 def activation_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {"x": normal(1, batch, length, width)},
-            normal(2, batch, length, width),
-            {"B": batch, "T": length, "F": width},
-        )
-
+    draw = sampler("B T F", x="B T F", cotangent="B T F")
     generic = draw("generic", 2, 3, 5)
     x = generic.arguments["x"]
     return [
-        *variants(
-            generic,
-            {
-                "positive entries": {"x": np.abs(x)},
-                "negative entries": {"x": -np.abs(x)},
-                "large entries": {"x": 30.0 * x},
-                "cotangent of ones": {"cotangent": np.ones(x.shape)},
-            },
-        ),
+        generic,
+        generic.variant("positive entries", x=np.abs(x)),
+        generic.variant("negative entries", x=-np.abs(x)),
+        generic.variant("large entries", x=30.0 * x),
+        generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
         draw("generic, other sizes", 4, 2, 3),
     ]
 
@@ -142,32 +124,22 @@ def gated_backward(dy, cache):
 
 
 def gated_points():
-    def draw(name, batch, length, width, hidden):
-        return Point(
-            name,
-            {
-                "x": normal(1, batch, length, width),
-                "gate_weight": normal(2, width, hidden),
-                "value_weight": normal(3, width, hidden),
-                "output_weight": normal(4, hidden, width),
-            },
-            normal(5, batch, length, width),
-            {"B": batch, "T": length, "D": width, "F": hidden},
-        )
-
+    draw = sampler(
+        "B T D F",
+        x="B T D",
+        gate_weight="D F",
+        value_weight="D F",
+        output_weight="F D",
+        cotangent="B T D",
+    )
     generic = draw("generic", 2, 3, 4, 7)
-    x, cotangent = generic.arguments["x"], generic.cotangent
     gate_weight = generic.arguments["gate_weight"]
     return [
-        *variants(
-            generic,
-            {
-                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
-                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
-                "gate and value alike": {"value_weight": gate_weight},
-                "a gate that asks nothing": {"gate_weight": 0 * gate_weight},
-            },
-        ),
+        generic,
+        generic.sliced("one sequence", np.s_[:1], "x"),
+        generic.sliced("no batch axis", 0, "x"),
+        generic.variant("gate and value alike", value_weight=gate_weight),
+        generic.variant("a gate that asks nothing", gate_weight=0 * gate_weight),
         draw("F = D", 2, 3, 5, 5),
         draw("generic, other sizes", 3, 2, 5, 6),
     ]
@@ -195,16 +167,12 @@ def gated_terms(point):
 
 
 def activation(name, points=activation_points, **about):
-    equation = f"eq:{name.replace('_', '-')}"
     return OpExercise(
         name=name,
         chapter="160_feed_forward",
         forward=getattr(ops, name),
         backward=getattr(ops, f"{name}_backward"),
-        functions=(
-            Function("x (...) -> y (...), cache", equation, "x"),
-            Function("dy (...) -> dx (...)", f"{equation}-backward", "dy, cache"),
-        ),
+        shapes=("x (...) -> y (...), cache", "dy (...) -> dx (...)"),
         inputs=("x",),
         points=points,
         **about,
@@ -248,20 +216,15 @@ EXERCISES = [
         chapter="160_feed_forward",
         forward=FeedForward.forward,
         backward=FeedForward.backward,
-        functions=(
-            Function(
-                "x (..., D) -> y (..., D), cache; self.hidden and self.output are Linear layers, "
-                "self.activate(h) returns active, cache. rng is there because every branch is "
-                "given one: nothing is dropped here",
-                "eq:feed-forward",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names "
-                "hidden.weight, hidden.bias, output.weight, output.bias; "
-                "self.activate_backward(dactive, cache) returns dhidden",
-                "eq:feed-forward-backward",
-            ),
+        shapes=(
+            "x (..., D) -> y (..., D), cache; self.hidden and self.output are Linear layers, "
+            "self.activate(h) returns active, cache. rng is there because every branch is given "
+            "one: nothing is dropped here",
+            "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names hidden.weight, "
+            "hidden.bias, output.weight, output.bias; self.activate_backward(dactive, cache) "
+            "returns dhidden",
         ),
+        equations=("eq:feed-forward",),
         inputs=("x",),
         within=("ops/linear.py", "ops/relu.py", "ops/gelu.py", "layers/linear.py"),
         points=feed_forward_points,
@@ -281,18 +244,13 @@ EXERCISES = [
         chapter="160_feed_forward",
         forward=gated,
         backward=gated_backward,
-        functions=(
-            Function(
-                "x (..., D), gate_weight and value_weight (D, F), output_weight (F, D) -> "
-                "y (..., D), cache",
-                "y = (gelu(x W_g) * x W_v) W_2",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), dgate_weight (D, F), dvalue_weight (D, F), "
-                "doutput_weight (F, D)",
-                "yours to derive",
-            ),
+        shapes=(
+            "x (..., D), gate_weight and value_weight (D, F), output_weight (F, D) -> y (..., D), "
+            "cache",
+            "dy (..., D) -> dx (..., D), dgate_weight (D, F), dvalue_weight (D, F), "
+            "doutput_weight (F, D)",
         ),
+        equations=("y = (gelu(x W_g) * x W_v) W_2", "yours to derive"),
         inputs=("x", "gate_weight", "value_weight", "output_weight"),
         within=("ops/gelu.py",),
         points=gated_points,

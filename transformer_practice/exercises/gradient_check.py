@@ -3,15 +3,8 @@
 import numpy as np
 
 from transformer_core import gradient_check
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.structure import difference, row_sums
 
 
@@ -35,17 +28,13 @@ def difference_points():
     x = normal(1, 2, 3)
     generic = Point("generic", {"f": coupled, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
     return [
-        *variants(
-            generic,
-            {
-                "one entry": {"x": x[:1, 1]},
-                "three axes": {"x": normal(2, 2, 3, 4)},
-                "entries of 0": {"x": np.zeros((2, 3))},
-                "a linear function": {"f": straight},
-                "entries that act alone": {"f": cubes},
-                "a smaller step": {"h": 0.01},
-            },
-        ),
+        generic,
+        generic.variant("one entry", x=x[:1, 1]),
+        generic.variant("three axes", x=normal(2, 2, 3, 4)),
+        generic.variant("entries of 0", x=np.zeros((2, 3))),
+        generic.variant("a linear function", f=straight),
+        generic.variant("entries that act alone", f=cubes),
+        generic.variant("a smaller step", h=0.01),
         Point("the step of the signature", {"f": fast, "x": 1e-4 * x}),
         Point(
             "generic, other sizes", {"f": coupled, "x": normal(3, 4), "h": 0.05}, sizes={"2 h": 0.1}
@@ -57,16 +46,12 @@ def complex_points():
     x = normal(1, 2, 3)
     generic = Point("generic", {"f": coupled, "x": x})
     return [
-        *variants(
-            generic,
-            {
-                "one entry": {"x": x[:1, 1]},
-                "three axes": {"x": normal(2, 2, 3, 4)},
-                "entries of 0": {"x": np.zeros((2, 3))},
-                "a linear function": {"f": straight},
-                "entries that act alone": {"f": cubes},
-            },
-        ),
+        generic,
+        generic.variant("one entry", x=x[:1, 1]),
+        generic.variant("three axes", x=normal(2, 2, 3, 4)),
+        generic.variant("entries of 0", x=np.zeros((2, 3))),
+        generic.variant("a linear function", f=straight),
+        generic.variant("entries that act alone", f=cubes),
         Point("a large step", {"f": coupled, "x": x, "h": 0.1}, sizes={"h": 0.1}),
         Point("generic, other sizes", {"f": coupled, "x": normal(3, 4)}),
     ]
@@ -79,26 +64,21 @@ def error_points():
     )
     zeros = np.zeros((2, 3))
     return [
-        *variants(
-            generic,
-            {
-                "no scale": {"scale": 0.0},
-                "a scale above both": {"scale": 10.0},
-                "equal gradients": {"reference": a},
-                "a gradient of zeros": {"gradient": zeros},
-                "two gradients of zeros": {"gradient": zeros, "reference": zeros, "scale": 0.0},
-                "an entry that is 0 in both": {
-                    "gradient": a * (np.abs(a) > 0.5),
-                    "reference": 1.1 * a * (np.abs(a) > 0.5),
-                    "scale": 0.0,
-                },
-                "the opposite direction": {"reference": -a},
-                "gradients in small units": {
-                    "gradient": 1e-9 * a,
-                    "reference": 1.1e-9 * a,
-                    "scale": 0.0,
-                },
-            },
+        generic,
+        generic.variant("no scale", scale=0.0),
+        generic.variant("a scale above both", scale=10.0),
+        generic.variant("equal gradients", reference=a),
+        generic.variant("a gradient of zeros", gradient=zeros),
+        generic.variant("two gradients of zeros", gradient=zeros, reference=zeros, scale=0.0),
+        generic.variant(
+            "an entry that is 0 in both",
+            gradient=a * (np.abs(a) > 0.5),
+            reference=1.1 * a * (np.abs(a) > 0.5),
+            scale=0.0,
+        ),
+        generic.variant("the opposite direction", reference=-a),
+        generic.variant(
+            "gradients in small units", gradient=1e-9 * a, reference=1.1e-9 * a, scale=0.0
         ),
         Point(
             "generic, other sizes",
@@ -120,29 +100,17 @@ def spread_backward(dy, cache):
 
 
 def spread_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {"x": normal(1, batch, length, width), "gamma": normal(2, width)},
-            normal(3, batch, length, width),
-            {"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler("B T D", x="B T D", gamma="D", cotangent="B T D")
     generic = draw("generic", 3, 4, 7)
-    x, cotangent = generic.arguments["x"], generic.cotangent
+    x = generic.arguments["x"]
     return [
-        *variants(
-            generic,
-            {
-                "gamma = 1": {"gamma": np.ones(7)},
-                "one row": {"x": x[:1, :1], "cotangent": cotangent[:1, :1]},
-                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
-                "cotangent of ones": {"cotangent": np.ones(x.shape)},
-                "gamma = 1, cotangent of ones": {
-                    "gamma": np.ones(7),
-                    "cotangent": np.ones(x.shape),
-                },
-            },
+        generic,
+        generic.variant("gamma = 1", gamma=np.ones(7)),
+        generic.sliced("one row", np.s_[:1, :1], "x"),
+        generic.sliced("no batch axis", 0, "x"),
+        generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
+        generic.variant(
+            "gamma = 1, cotangent of ones", gamma=np.ones(7), cotangent=np.ones(x.shape)
         ),
         draw("generic, other sizes", 2, 3, 5),
     ]
@@ -169,13 +137,8 @@ EXERCISES = [
         name="central_difference",
         chapter="110_gradient_check",
         forward=gradient_check.central_difference,
-        functions=(
-            Function(
-                "f maps an array of the shape of x to a number, x (...) -> (...)",
-                "eq:central-difference",
-                "f, x, h=1e-5",
-            ),
-        ),
+        shapes=("f maps an array of the shape of x to a number, x (...) -> (...)",),
+        signatures=("f, x, h=1e-5",),
         points=difference_points,
         hints=(
             "One entry after the other: step it up, step it down, and leave all others where they "
@@ -190,13 +153,8 @@ EXERCISES = [
         name="complex_step",
         chapter="110_gradient_check",
         forward=gradient_check.complex_step,
-        functions=(
-            Function(
-                "f maps a complex array of the shape of x to a number, x (...) -> (...), real",
-                "eq:complex-step",
-                "f, x, h=1e-20",
-            ),
-        ),
+        shapes=("f maps a complex array of the shape of x to a number, x (...) -> (...), real",),
+        signatures=("f, x, h=1e-20",),
         points=complex_points,
         hints=(
             "An array of floats has no room for an imaginary part.",
@@ -209,11 +167,7 @@ EXERCISES = [
         name="gradient_error",
         chapter="110_gradient_check",
         forward=gradient_check.gradient_error,
-        functions=(
-            Function(
-                "gradient and reference (...) -> norm, worst: two numbers", "eq:gradient-error"
-            ),
-        ),
+        shapes=("gradient and reference (...) -> norm, worst: two numbers",),
         returns=("norm", "worst"),
         points=error_points,
         hints=(
@@ -229,13 +183,11 @@ EXERCISES = [
         chapter="110_gradient_check",
         forward=spread,
         backward=spread_backward,
-        functions=(
-            Function(
-                "x (..., D), gamma (D,) -> y (..., D), cache",
-                "y = gamma * (x - mean(x))^2, the mean of each row",
-            ),
-            Function("dy (..., D) -> dx (..., D), dgamma (D,)", "yours to derive"),
+        shapes=(
+            "x (..., D), gamma (D,) -> y (..., D), cache",
+            "dy (..., D) -> dx (..., D), dgamma (D,)",
         ),
+        equations=("y = gamma * (x - mean(x))^2, the mean of each row", "yours to derive"),
         inputs=("x", "gamma"),
         points=spread_points,
         hints=(

@@ -4,7 +4,8 @@ import numpy as np
 
 from transformer_core.distributed import LocalSteps
 from transformer_core.ranks import on_threads
-from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point, normal
 
 
 def outer_step(
@@ -48,16 +49,13 @@ def outer_points():
             },
         )
 
+    generic = draw("generic", (10, 3, 7), 0.7, 0.9, 4, 5)
     return [
-        *variants(
-            draw("generic", (10, 3, 7), 0.7, 0.9, 4, 5),
-            {
-                "equal weights": {"weights": np.full(3, 2.0)},
-                "a rank of weight 0": {"weights": np.array([10.0, 0.0, 7.0])},
-                "no momentum": {"momentum": 0.0},
-                "the first meeting": {"velocity": np.zeros((4, 5))},
-            },
-        ),
+        generic,
+        generic.variant("equal weights", weights=np.full(3, 2.0)),
+        generic.variant("a rank of weight 0", weights=np.array([10.0, 0.0, 7.0])),
+        generic.variant("no momentum", momentum=0.0),
+        generic.variant("the first meeting", velocity=np.zeros((4, 5))),
         draw("generic, other sizes", (5, 2), 0.4, 0.6, 3, 2),
     ]
 
@@ -89,12 +87,9 @@ EXERCISES = [
         name="outer_step",
         chapter="470_internet_scale",
         forward=outer_step,
-        functions=(
-            Function(
-                "shared and velocity (...), ends (N, ...), weights (N,) -> the new shared and "
-                "the new velocity, both new arrays",
-                "eq:diloco-outer",
-            ),
+        shapes=(
+            "shared and velocity (...), ends (N, ...), weights (N,) -> the new shared and the new "
+            "velocity, both new arrays",
         ),
         returns=("shared", "velocity"),
         points=outer_points,

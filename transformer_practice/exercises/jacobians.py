@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Draws, Exercise, Function, Point, normal
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Draws, Point, normal, sampler
 
 
 def jacobian(f: Callable, x: np.ndarray, h: float = 1e-5) -> np.ndarray:
@@ -42,13 +43,7 @@ def bent(numbers: int, outputs: int) -> Callable:
 
 
 def jacobian_points():
-    def draw(name, outputs, numbers, h):
-        return Point(
-            name,
-            {"f": bent(numbers, outputs), "x": normal(1, numbers), "h": h},
-            sizes={"m": outputs, "n": numbers, "h": h},
-        )
-
+    draw = sampler("m n h", f=lambda m, n: bent(n, m), x="n", h=lambda h: h)
     return [
         draw("generic", 3, 5, 0.02),
         draw("as many outputs as inputs", 4, 4, 0.02),
@@ -98,13 +93,8 @@ EXERCISES = [
         name="jacobian",
         chapter="920_jacobians",
         forward=jacobian,
-        functions=(
-            Function(
-                "f from (n,) to (m,), x (n,) -> (m, n), by central differences",
-                "eq:jacobian-linear-map",
-                "f, x, h=1e-5",
-            ),
-        ),
+        shapes=("f from (n,) to (m,), x (n,) -> (m, n), by central differences",),
+        equations=("eq:jacobian-linear-map",),
         points=jacobian_points,
         hints=(
             "Move one input at a time. What does one such move tell: a row or a column?",
@@ -116,12 +106,7 @@ EXERCISES = [
         name="is_adjoint",
         chapter="920_jacobians",
         forward=is_adjoint,
-        functions=(
-            Function(
-                "two linear functions, a shape and a generator -> True or False",
-                "eq:jacobian-adjoint",
-            ),
-        ),
+        shapes=("two linear functions, a shape and a generator -> True or False",),
         points=adjoint_points,
         hints=(
             "One number on each side of the equation is enough, if the arrays are random.",

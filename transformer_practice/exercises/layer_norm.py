@@ -4,51 +4,28 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.layers import LayerNorm
-from transformer_practice.engine.exercise import (
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.structure import difference, row_sums
 from transformer_practice.judges.theorems import random
 
 
 def layer_norm_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {
-                "x": normal(1, batch, length, width),
-                "gamma": normal(2, width),
-                "beta": normal(3, width),
-                "eps": 0.1,
-            },
-            normal(4, batch, length, width),
-            {"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler("B T D", x="B T D", gamma="D", beta="D", eps=0.1, cotangent="B T D")
     generic = draw("generic", 3, 4, 7)
-    x, cotangent = generic.arguments["x"], generic.cotangent
+    x = generic.arguments["x"]
     constant = x.copy()
     constant[1, 2] = 3.0
     signature = {n: value for n, value in generic.arguments.items() if n != "eps"}
     return [
-        *variants(
-            generic,
-            {
-                "gamma = 1": {"gamma": np.ones(7)},
-                "one row": {"x": x[:1, :1], "cotangent": cotangent[:1, :1]},
-                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
-                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
-                "a constant row": {"x": constant},
-                "a large mean": {"x": x + 1000.0},
-                "cotangent of ones": {"cotangent": np.ones(x.shape)},
-            },
-        ),
+        generic,
+        generic.variant("gamma = 1", gamma=np.ones(7)),
+        generic.sliced("one row", np.s_[:1, :1], "x"),
+        generic.sliced("one sequence", np.s_[:1], "x"),
+        generic.sliced("no batch axis", 0, "x"),
+        generic.variant("a constant row", x=constant),
+        generic.variant("a large mean", x=x + 1000.0),
+        generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
         generic._replace(name="the eps of the signature", arguments=signature),
         draw("generic, other sizes", 2, 3, 5),
     ]
@@ -114,30 +91,19 @@ def layer_points():
 
 
 def rms_norm_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {"x": normal(1, batch, length, width), "gamma": normal(2, width), "eps": 0.1},
-            normal(3, batch, length, width),
-            {"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler("B T D", x="B T D", gamma="D", eps=0.1, cotangent="B T D")
     generic = draw("generic", 3, 4, 7)
-    x, cotangent = generic.arguments["x"], generic.cotangent
+    x = generic.arguments["x"]
     zeros = x.copy()
     zeros[1, 2] = 0.0
     return [
-        *variants(
-            generic,
-            {
-                "gamma = 1": {"gamma": np.ones(7)},
-                "one row": {"x": x[:1, :1], "cotangent": cotangent[:1, :1]},
-                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
-                "rows of mean 0": {"x": x - x.mean(axis=-1, keepdims=True)},
-                "a row of zeros": {"x": zeros},
-                "cotangent of ones": {"cotangent": np.ones(x.shape)},
-            },
-        ),
+        generic,
+        generic.variant("gamma = 1", gamma=np.ones(7)),
+        generic.sliced("one row", np.s_[:1, :1], "x"),
+        generic.sliced("no batch axis", 0, "x"),
+        generic.variant("rows of mean 0", x=x - x.mean(axis=-1, keepdims=True)),
+        generic.variant("a row of zeros", x=zeros),
+        generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
         generic._replace(
             name="the eps of the signature", arguments={"x": x, "gamma": generic.arguments["gamma"]}
         ),
@@ -177,15 +143,9 @@ EXERCISES = [
         chapter="150_layer_norm",
         forward=ops.layer_norm,
         backward=ops.layer_norm_backward,
-        functions=(
-            Function(
-                "x (..., D), gamma and beta (D,) -> y (..., D), cache",
-                "eq:layer-norm",
-                "x, gamma, beta, eps=1e-5",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), dgamma (D,), dbeta (D,)", "eq:layer-norm-backward"
-            ),
+        shapes=(
+            "x (..., D), gamma and beta (D,) -> y (..., D), cache",
+            "dy (..., D) -> dx (..., D), dgamma (D,), dbeta (D,)",
         ),
         inputs=("x", "gamma", "beta"),
         points=layer_norm_points,
@@ -214,17 +174,11 @@ EXERCISES = [
         chapter="150_layer_norm",
         forward=LayerNorm.forward,
         backward=LayerNorm.backward,
-        functions=(
-            Function(
-                "x (..., D), self.gamma and self.beta (D,), self.eps -> y (..., D), cache",
-                "eq:layer-norm",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names gamma and "
-                "beta",
-                "eq:layer-norm-backward, eq:layer-norm-backward-parameters",
-            ),
+        shapes=(
+            "x (..., D), self.gamma and self.beta (D,), self.eps -> y (..., D), cache",
+            "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names gamma and beta",
         ),
+        equations=("eq:layer-norm", "eq:layer-norm-backward, eq:layer-norm-backward-parameters"),
         inputs=("x",),
         within=("ops/layer_norm.py",),
         points=layer_points,
@@ -241,11 +195,9 @@ EXERCISES = [
         chapter="150_layer_norm",
         forward=ops.rms_norm,
         backward=ops.rms_norm_backward,
-        functions=(
-            Function(
-                "x (..., D), gamma (D,) -> y (..., D), cache", "eq:rms-norm", "x, gamma, eps=1e-5"
-            ),
-            Function("dy (..., D) -> dx (..., D), dgamma (D,)", "eq:rms-norm-backward"),
+        shapes=(
+            "x (..., D), gamma (D,) -> y (..., D), cache",
+            "dy (..., D) -> dx (..., D), dgamma (D,)",
         ),
         inputs=("x", "gamma"),
         points=rms_norm_points,

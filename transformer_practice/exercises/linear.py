@@ -4,48 +4,27 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.layers import Linear
-from transformer_practice.engine.exercise import (
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.structure import difference
 from transformer_practice.judges.theorems import random
 
 
 def linear_points():
-    def draw(name, batch, length, width_in, width_out):
-        return Point(
-            name,
-            {
-                "x": normal(1, batch, length, width_in),
-                "weight": normal(2, width_in, width_out),
-                "bias": normal(3, width_out),
-            },
-            normal(4, batch, length, width_out),
-            {"B": batch, "T": length, "D_in": width_in, "D_out": width_out},
-        )
-
+    draw = sampler(
+        "B T D_in D_out", x="B T D_in", weight="D_in D_out", bias="D_out", cotangent="B T D_out"
+    )
     generic = draw("generic", 3, 4, 5, 7)
     x, cotangent = generic.arguments["x"], generic.cotangent
     return [
-        *variants(
-            generic,
-            {
-                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
-                "one position": {"x": x[:, :1], "cotangent": cotangent[:, :1]},
-                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
-                "not in C order": {
-                    "x": np.asfortranarray(x),
-                    "cotangent": np.asfortranarray(cotangent),
-                },
-                "cotangent of ones": {"cotangent": np.ones(cotangent.shape)},
-            },
+        generic,
+        generic.sliced("one sequence", np.s_[:1], "x"),
+        generic.sliced("one position", np.s_[:, :1], "x"),
+        generic.sliced("no batch axis", 0, "x"),
+        generic.variant(
+            "not in C order", x=np.asfortranarray(x), cotangent=np.asfortranarray(cotangent)
         ),
+        generic.variant("cotangent of ones", cotangent=np.ones(cotangent.shape)),
         draw("generic, other sizes", 2, 5, 4, 3),
         draw("square weight", 3, 4, 5, 5),
     ]
@@ -98,30 +77,21 @@ def three_linear_backward(dy, caches):
 
 
 def three_points():
-    def draw(name, batch, length, width_in, width_out):
-        return Point(
-            name,
-            {
-                "x": normal(1, batch, length, width_in),
-                "weights": normal(2, 3, width_in, width_out),
-                "biases": normal(3, 3, width_out),
-            },
-            normal(4, 3, batch, length, width_out),
-            {"B": batch, "T": length, "D_in": width_in, "D_out": width_out},
-        )
-
+    draw = sampler(
+        "B T D_in D_out",
+        x="B T D_in",
+        weights="3 D_in D_out",
+        biases="3 D_out",
+        cotangent="3 B T D_out",
+    )
     generic = draw("generic", 2, 4, 5, 7)
     x, weights, biases = generic.arguments.values()
     return [
-        *variants(
-            generic,
-            {
-                "one sequence": {"x": x[:1], "cotangent": generic.cotangent[:, :1]},
-                "no batch axis": {"x": x[0], "cotangent": generic.cotangent[:, 0]},
-                "three equal maps": {"weights": weights[[0, 0, 0]], "biases": biases[[0, 0, 0]]},
-                "three equal cotangents": {"cotangent": generic.cotangent[[0, 0, 0]]},
-            },
-        ),
+        generic,
+        generic.variant("one sequence", x=x[:1], cotangent=generic.cotangent[:, :1]),
+        generic.variant("no batch axis", x=x[0], cotangent=generic.cotangent[:, 0]),
+        generic.variant("three equal maps", weights=weights[[0, 0, 0]], biases=biases[[0, 0, 0]]),
+        generic.variant("three equal cotangents", cotangent=generic.cotangent[[0, 0, 0]]),
         draw("generic, other sizes", 5, 2, 4, 6),
         draw("square weights", 2, 4, 5, 5),
     ]
@@ -148,17 +118,11 @@ EXERCISES = [
         chapter="120_linear",
         forward=ops.linear,
         backward=ops.linear_backward,
-        functions=(
-            Function(
-                "x (..., D_in), weight (D_in, D_out), bias (D_out,) -> y (..., D_out), cache",
-                "eq:linear",
-                "x, weight, bias",
-            ),
-            Function(
-                "dy (..., D_out) -> dx (..., D_in), dweight (D_in, D_out), dbias (D_out,)",
-                "eq:linear-backward",
-            ),
+        shapes=(
+            "x (..., D_in), weight (D_in, D_out), bias (D_out,) -> y (..., D_out), cache",
+            "dy (..., D_out) -> dx (..., D_in), dweight (D_in, D_out), dbias (D_out,)",
         ),
+        signatures=("x, weight, bias",),
         inputs=("x", "weight", "bias"),
         points=linear_points,
         hints=(
@@ -179,19 +143,14 @@ EXERCISES = [
         chapter="120_linear",
         forward=Linear.forward,
         backward=Linear.backward,
-        functions=(
-            Function(
-                "x (..., D_in), self.weight (D_in, D_out), self.bias (D_out,) or None -> "
-                "y (..., D_out), cache",
-                "eq:linear",
-                "self, x",
-            ),
-            Function(
-                "dy (..., D_out) -> dx (..., D_in), grads: a dict of arrays under the names "
-                "weight and bias",
-                "eq:linear-backward",
-            ),
+        shapes=(
+            "x (..., D_in), self.weight (D_in, D_out), self.bias (D_out,) or None -> y (..., "
+            "D_out), cache",
+            "dy (..., D_out) -> dx (..., D_in), grads: a dict of arrays under the names weight "
+            "and bias",
         ),
+        equations=("eq:linear",),
+        signatures=("self, x",),
         inputs=("x",),
         within=("ops/linear.py",),
         points=layer_points,
@@ -208,19 +167,13 @@ EXERCISES = [
         chapter="120_linear",
         forward=three_linear,
         backward=three_linear_backward,
-        functions=(
-            Function(
-                "x (..., D_in), weights (3, D_in, D_out), biases (3, D_out) -> "
-                "y (3, ..., D_out), cache",
-                "eq:linear",
-            ),
-            Function(
-                "dy (3, ..., D_out) -> dx (..., D_in), dweights (3, D_in, D_out), "
-                "dbiases (3, D_out)",
-                "eq:linear-backward",
-                "dy, cache",
-            ),
+        shapes=(
+            "x (..., D_in), weights (3, D_in, D_out), biases (3, D_out) -> y (3, ..., D_out), "
+            "cache",
+            "dy (3, ..., D_out) -> dx (..., D_in), dweights (3, D_in, D_out), dbiases (3, D_out)",
         ),
+        equations=("eq:linear", "eq:linear-backward"),
+        signatures=("", "dy, cache"),
         inputs=("x", "weights", "biases"),
         within=("ops/linear.py",),
         points=three_points,

@@ -7,15 +7,8 @@ import numpy as np
 from transformer_core.distributed.pieces import norm_of_pieces
 from transformer_core.distributed.sequence_parallel import sequence_pair
 from transformer_core.ranks import on_threads
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 
 
 def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
@@ -50,27 +43,16 @@ def over_ranks(collective, arrays):
 
 
 def gather_points():
-    def draw(name, ranks, length, width):
-        return Point(
-            name,
-            {"x": normal(1, ranks, length, width)},
-            normal(2, ranks, ranks * length, width),
-            {"N": ranks, "T": length, "D": width},
-        )
-
+    draw = sampler("N T D", x="N T D", cotangent=lambda N, T, D: normal(2, N, N * T, D))
     generic = draw("generic", 3, 5, 2)
     alone = np.zeros_like(generic.cotangent)
     alone[1] = normal(3, 15, 2)
     return [
-        *variants(
-            generic,
-            {
-                "the same cotangent on every rank": {
-                    "cotangent": np.stack([generic.cotangent[0]] * 3)
-                },
-                "a cotangent on one rank alone": {"cotangent": alone},
-            },
+        generic,
+        generic.variant(
+            "the same cotangent on every rank", cotangent=np.stack([generic.cotangent[0]] * 3)
         ),
+        generic.variant("a cotangent on one rank alone", cotangent=alone),
         draw("one rank", 1, 5, 2),
         draw("as many ranks as rows", 4, 4, 3),
         draw("generic, other sizes", 2, 7, 3),
@@ -142,15 +124,11 @@ def norm_points():
     generic = draw("generic", 4, 5, 4)
     empty = [*generic.arguments["sharded"][:2], {"output.weight": np.zeros((0, 2))}]
     return [
-        *variants(
-            generic,
-            {
-                "nothing replicated": {"replicated": {}},
-                "nothing sharded": {"sharded": [{}, {}, {}]},
-                "a rank with an empty piece": {"sharded": empty},
-                "one rank": {"sharded": generic.arguments["sharded"][:1]},
-            },
-        ),
+        generic,
+        generic.variant("nothing replicated", replicated={}),
+        generic.variant("nothing sharded", sharded=[{}, {}, {}]),
+        generic.variant("a rank with an empty piece", sharded=empty),
+        generic.variant("one rank", sharded=generic.arguments["sharded"][:1]),
         draw("generic, other sizes", 3, 2),
     ]
 
@@ -161,15 +139,10 @@ EXERCISES = [
         chapter="450_many_machines",
         forward=all_gather,
         backward=all_gather_backward,
-        functions=(
-            Function(
-                "x (N, T, D), the piece of each of N ranks -> y (N, N T, D), what each rank holds "
-                "afterwards; cache",
-                "eq:all-gather",
-            ),
-            Function(
-                "dy (N, N T, D), a cotangent from each rank -> dx (N, T, D)", "eq:reduce-scatter"
-            ),
+        shapes=(
+            "x (N, T, D), the piece of each of N ranks -> y (N, N T, D), what each rank holds "
+            "afterwards; cache",
+            "dy (N, N T, D), a cotangent from each rank -> dx (N, T, D)",
         ),
         inputs=("x",),
         points=gather_points,
@@ -192,12 +165,9 @@ EXERCISES = [
         name="norm_over_ranks",
         chapter="450_many_machines",
         forward=norm_over_ranks,
-        functions=(
-            Function(
-                "a list with a dict of arrays for each rank, its own pieces; a dict of what every "
-                "rank holds alike -> the norm of all of it together",
-                "eq:global-norm-sharded",
-            ),
+        shapes=(
+            "a list with a dict of arrays for each rank, its own pieces; a dict of what every "
+            "rank holds alike -> the norm of all of it together",
         ),
         points=norm_points,
         hints=(

@@ -4,17 +4,8 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.layers import AttentionSpec, MultiHeadCrossAttention, MultiHeadSelfAttention
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    drawn,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Point, drawn, normal
 from transformer_practice.exercises.attention import relative
 
 WITHIN = ("ops/attention.py", "ops/softmax.py", "ops/heads.py", "ops/linear.py")
@@ -25,7 +16,9 @@ def split_points():
         "generic", {"x": normal(1, 2, 5, 21), "heads": 3}, sizes={"B": 2, "T": 5, "H": 3, "K": 7}
     )
     return [
-        *variants(generic, {"one head": {"heads": 1}, "K = 1": {"heads": 21}}),
+        generic,
+        generic.variant("one head", heads=1),
+        generic.variant("K = 1", heads=21),
         Point(
             "generic, other sizes",
             {"x": normal(2, 3, 4, 10), "heads": 2},
@@ -38,16 +31,12 @@ def merge_points():
     x = normal(1, 2, 3, 5, 7)
     generic = Point("generic", {"x": x}, sizes={"B": 2, "H": 3, "T": 5, "K": 7})
     return [
-        *variants(
-            generic,
-            {
-                "one head": {"x": x[:, :1]},
-                "one position": {"x": x[:, :, :1]},
-                "as many heads as positions": {"x": x[:, :, :3]},
-                "positions before heads in memory": {
-                    "x": np.asfortranarray(x.swapaxes(1, 2)).swapaxes(1, 2)
-                },
-            },
+        generic,
+        generic.variant("one head", x=x[:, :1]),
+        generic.variant("one position", x=x[:, :, :1]),
+        generic.variant("as many heads as positions", x=x[:, :, :3]),
+        generic.variant(
+            "positions before heads in memory", x=np.asfortranarray(x.swapaxes(1, 2)).swapaxes(1, 2)
         ),
         Point(
             "generic, other sizes",
@@ -85,24 +74,15 @@ def self_points():
     nothing = keep.copy()
     nothing[1, :, 2] = False
     return [
-        *variants(
-            generic,
-            {
-                "no mask": {"keep": None},
-                "each position sees its past": {"keep": ops.causal_keep(5)},
-                "a query without keys": {"keep": nothing},
-                "one head": {
-                    "self": build(MultiHeadSelfAttention, 11, 1, 7, 13),
-                    "keep": keep[:, :1],
-                },
-                "K = K_v": {"self": build(MultiHeadSelfAttention, 11, 3, 4, 4)},
-                "one sequence": {
-                    "x": generic.arguments["x"][:1],
-                    "keep": keep[:1],
-                    "cotangent": generic.cotangent[:1],
-                },
-            },
+        generic,
+        generic.variant("no mask", keep=None),
+        generic.variant("each position sees its past", keep=ops.causal_keep(5)),
+        generic.variant("a query without keys", keep=nothing),
+        generic.variant(
+            "one head", self=build(MultiHeadSelfAttention, 11, 1, 7, 13), keep=keep[:, :1]
         ),
+        generic.variant("K = K_v", self=build(MultiHeadSelfAttention, 11, 3, 4, 4)),
+        generic.sliced("one sequence", np.s_[:1], "x", "keep"),
         draw_self("generic, other sizes", 3, 4, 7, 2, 5, 6),
     ]
 
@@ -136,19 +116,14 @@ def cross_points():
     generic = draw_cross("generic", 2, 5, 6, 11, 3, 7, 13)
     source, keep = generic.arguments["source"], generic.arguments["keep"]
     return [
-        *variants(
-            generic,
-            {
-                "no mask": {"keep": None},
-                "as many queries as keys": {"source": source[:, :5], "keep": keep[..., :5]},
-                "one key": {"source": source[:, :1], "keep": None},
-                "one head": {
-                    "self": build(MultiHeadCrossAttention, 11, 1, 7, 13),
-                    "keep": keep[:, :1],
-                },
-                "K = K_v": {"self": build(MultiHeadCrossAttention, 11, 3, 4, 4)},
-            },
+        generic,
+        generic.variant("no mask", keep=None),
+        generic.variant("as many queries as keys", source=source[:, :5], keep=keep[..., :5]),
+        generic.variant("one key", source=source[:, :1], keep=None),
+        generic.variant(
+            "one head", self=build(MultiHeadCrossAttention, 11, 1, 7, 13), keep=keep[:, :1]
         ),
+        generic.variant("K = K_v", self=build(MultiHeadCrossAttention, 11, 3, 4, 4)),
         draw_cross("generic, other sizes", 3, 5, 4, 8, 2, 7, 6),
     ]
 
@@ -230,7 +205,9 @@ def multi_query_points():
     query, _, _, keep = generic.arguments.values()
     one_head = {"query": query[:, :1], "keep": keep[:, :1], "cotangent": generic.cotangent[:, :1]}
     return [
-        *variants(generic, {"no mask": {"keep": None}, "one head": one_head}),
+        generic,
+        generic.variant("no mask", keep=None),
+        generic.variant("one head", **one_head),
         draw("generic, other sizes", 3, 2, 4, 3, 5, 7),
     ]
 
@@ -240,7 +217,7 @@ EXERCISES = [
         name="split_heads",
         chapter="220_multi_head_attention",
         forward=ops.split_heads,
-        functions=(Function("x (B, T, H*K), a whole number H -> (B, H, T, K)", "eq:split-heads"),),
+        shapes=("x (B, T, H*K), a whole number H -> (B, H, T, K)",),
         points=split_points,
         hints=(
             "A head owns K neighbouring columns, at every position.",
@@ -252,7 +229,7 @@ EXERCISES = [
         name="merge_heads",
         chapter="220_multi_head_attention",
         forward=ops.merge_heads,
-        functions=(Function("x (B, H, T, K) -> (B, T, H*K)", "eq:split-heads"),),
+        shapes=("x (B, H, T, K) -> (B, T, H*K)",),
         points=merge_points,
         hints=(
             "It undoes split_heads: its steps backwards, in the opposite order.",
@@ -266,19 +243,14 @@ EXERCISES = [
         chapter="220_multi_head_attention",
         forward=MultiHeadSelfAttention.forward,
         backward=MultiHeadSelfAttention.backward,
-        functions=(
-            Function(
-                "x (B, T, D), keep that broadcasts to (B, H, T, T) or None -> y (B, T, D), cache. "
-                "There are self.query_key_value and self.output, linear layers, self.heads, and "
-                "self.edges, at which np.split cuts queries, keys and values apart. Leave rng "
-                "alone: it is for the chapter on dropout",
-                "eq:multi-head",
-            ),
-            Function(
-                "dy (B, T, D) -> dx (B, T, D), grads: a dict with the names of self.parameters()",
-                "eq:multi-head-backward",
-            ),
+        shapes=(
+            "x (B, T, D), keep that broadcasts to (B, H, T, T) or None -> y (B, T, D), cache. "
+            "There are self.query_key_value and self.output, linear layers, self.heads, and "
+            "self.edges, at which np.split cuts queries, keys and values apart. Leave rng alone: "
+            "it is for the chapter on dropout",
+            "dy (B, T, D) -> dx (B, T, D), grads: a dict with the names of self.parameters()",
         ),
+        equations=("eq:multi-head",),
         inputs=("x",),
         points=self_points,
         hints=(
@@ -301,20 +273,15 @@ EXERCISES = [
         chapter="220_multi_head_attention",
         forward=MultiHeadCrossAttention.forward,
         backward=MultiHeadCrossAttention.backward,
-        functions=(
-            Function(
-                "x (B, T, D), source (B, S, D), keep that broadcasts to (B, H, T, S) or None -> "
-                "y (B, T, D), cache. There are self.query, self.key_value and self.output, linear "
-                "layers, self.heads, and self.edges, at which np.split cuts keys and values "
-                "apart. Leave rng alone: it is for the chapter on dropout",
-                "eq:cross-attention",
-            ),
-            Function(
-                "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads: a dict with the names of "
-                "self.parameters()",
-                "eq:cross-attention-backward",
-            ),
+        shapes=(
+            "x (B, T, D), source (B, S, D), keep that broadcasts to (B, H, T, S) or None -> y (B, "
+            "T, D), cache. There are self.query, self.key_value and self.output, linear layers, "
+            "self.heads, and self.edges, at which np.split cuts keys and values apart. Leave rng "
+            "alone: it is for the chapter on dropout",
+            "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads: a dict with the names of "
+            "self.parameters()",
         ),
+        equations=("eq:cross-attention",),
         inputs=("x", "source"),
         points=cross_points,
         hints=(
@@ -337,17 +304,12 @@ EXERCISES = [
         chapter="220_multi_head_attention",
         forward=multi_query_attention,
         backward=multi_query_attention_backward,
-        functions=(
-            Function(
-                "query (B, H, T, K), key (B, S, K), value (B, S, K_v), keep of booleans or None -> "
-                "output (B, H, T, K_v), cache",
-                "eq:attention",
-            ),
-            Function(
-                "doutput (B, H, T, K_v) -> dquery (B, H, T, K), dkey (B, S, K), dvalue (B, S, K_v)",
-                "eq:attention-backward",
-            ),
+        shapes=(
+            "query (B, H, T, K), key (B, S, K), value (B, S, K_v), keep of booleans or None -> "
+            "output (B, H, T, K_v), cache",
+            "doutput (B, H, T, K_v) -> dquery (B, H, T, K), dkey (B, S, K), dvalue (B, S, K_v)",
         ),
+        equations=("eq:attention", "eq:attention-backward"),
         inputs=("query", "key", "value"),
         points=multi_query_points,
         hints=(

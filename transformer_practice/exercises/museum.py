@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point, normal
 
 
 def length_and_cosine(gradient: np.ndarray, witness: np.ndarray) -> tuple[float, float]:
@@ -30,14 +31,10 @@ def points():
     generic = draw("generic", 3, 4, 5)
     witness = generic.arguments["witness"]
     return [
-        *variants(
-            generic,
-            {
-                "three times too long": {"gradient": 3 * witness},
-                "the opposite": {"gradient": -witness},
-                "a very short witness": {"witness": 1e-9 * witness},
-            },
-        ),
+        generic,
+        generic.variant("three times too long", gradient=3 * witness),
+        generic.variant("the opposite", gradient=-witness),
+        generic.variant("a very short witness", witness=1e-9 * witness),
         draw("generic, other sizes", 7, 2),
     ]
 
@@ -47,12 +44,8 @@ EXERCISES = [
         name="length_and_cosine",
         chapter="320_museum",
         forward=length_and_cosine,
-        functions=(
-            Function(
-                "two arrays of one shape (...) -> length, cosine: two numbers",
-                "eq:matrix-inner-rules",
-            ),
-        ),
+        shapes=("two arrays of one shape (...) -> length, cosine: two numbers",),
+        equations=("eq:matrix-inner-rules",),
         returns=("length", "cosine"),
         points=points,
         hints=(

@@ -10,14 +10,8 @@ from transformer_core.distributed.vocabulary_parallel import (
 from transformer_core.layers import Linear
 from transformer_core.ops import relu, relu_backward
 from transformer_core.ranks import on_threads
-from transformer_practice.engine.exercise import (
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal
 from transformer_practice.exercises.structure import difference
 
 
@@ -81,16 +75,11 @@ def feed_forward_points():
         )
 
     generic = draw("generic", 2, 3, 4, 5, 7)
-    x, cotangent = generic.arguments["x"], generic.cotangent
     return [
-        *variants(
-            generic,
-            {
-                "one sequence": {"x": x[:1], "cotangent": cotangent[:1]},
-                "no batch axis": {"x": x[0], "cotangent": cotangent[0]},
-                "no output bias": {"output_bias": np.zeros(5)},
-            },
-        ),
+        generic,
+        generic.sliced("one sequence", np.s_[:1], "x"),
+        generic.sliced("no batch axis", 0, "x"),
+        generic.variant("no output bias", output_bias=np.zeros(5)),
         draw("one rank", 1, 3, 4, 5, 7),
         draw("three ranks", 3, 2, 4, 5, 7),
         draw("generic, other sizes", 2, 5, 3, 4, 11),
@@ -168,14 +157,10 @@ def cross_entropy_points():
     logits, targets = generic.arguments.values()
     far = np.array([[[1000.0]], [[-1000.0]]])
     return [
-        *variants(
-            generic,
-            {
-                "logits of 1000 on one rank": {"logits": logits + far},
-                "every target on one rank": {"targets": targets % 5},
-                "cotangent 1": {"cotangent": 1.0},
-            },
-        ),
+        generic,
+        generic.variant("logits of 1000 on one rank", logits=logits + far),
+        generic.variant("every target on one rank", targets=targets % 5),
+        generic.variant("cotangent 1", cotangent=1.0),
         draw("one rank", 1, 6, 5),
         draw("three ranks", 3, 4, 5),
         draw("generic, other sizes", 2, 3, 7),
@@ -204,19 +189,14 @@ EXERCISES = [
         chapter="460_one_layer",
         forward=split_feed_forward,
         backward=split_feed_forward_backward,
-        functions=(
-            Function(
-                "x (..., D), hidden_weights (N, D, F/N), hidden_biases (N, F/N), "
-                "output_weights (N, F/N, D), output_bias (D,) -> y (..., D), cache; with ReLU",
-                "eq:row-parallel",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), dhidden_weights (N, D, F/N), "
-                "dhidden_biases (N, F/N), doutput_weights (N, F/N, D), doutput_bias (D,)",
-                "eq:conjugate-f-g",
-                "dy, cache",
-            ),
+        shapes=(
+            "x (..., D), hidden_weights (N, D, F/N), hidden_biases (N, F/N), output_weights (N, "
+            "F/N, D), output_bias (D,) -> y (..., D), cache; with ReLU",
+            "dy (..., D) -> dx (..., D), dhidden_weights (N, D, F/N), dhidden_biases (N, F/N), "
+            "doutput_weights (N, F/N, D), doutput_bias (D,)",
         ),
+        equations=("eq:row-parallel", "eq:conjugate-f-g"),
+        signatures=("", "dy, cache"),
         inputs=("x", "hidden_weights", "hidden_biases", "output_weights", "output_bias"),
         within=("distributed/tensor_parallel.py", "ops/linear.py", "ops/relu.py"),
         points=feed_forward_points,
@@ -239,18 +219,13 @@ EXERCISES = [
         chapter="460_one_layer",
         forward=split_cross_entropy,
         backward=split_cross_entropy_backward,
-        functions=(
-            Function(
-                "logits (N, M, V/N), targets (M,) of 0 to V - 1 -> loss, cache; rank r has the "
-                "tokens from r V/N on",
-                "eq:vocabulary-cross-entropy",
-            ),
-            Function(
-                "dloss a number -> dlogits (N, M, V/N)",
-                "eq:vocabulary-cross-entropy-backward",
-                "dloss, cache",
-            ),
+        shapes=(
+            "logits (N, M, V/N), targets (M,) of 0 to V - 1 -> loss, cache; rank r has the tokens "
+            "from r V/N on",
+            "dloss a number -> dlogits (N, M, V/N)",
         ),
+        equations=("eq:vocabulary-cross-entropy", "eq:vocabulary-cross-entropy-backward"),
+        signatures=("", "dloss, cache"),
         inputs=("logits",),
         points=cross_entropy_points,
         hints=(

@@ -4,7 +4,8 @@ import numpy as np
 
 from transformer_core.optim import SGD, Adam, AdamW
 from transformer_core.optim.optimizer import Optimizer
-from transformer_practice.engine.exercise import Function, Point, UpdateExercise, normal, variants
+from transformer_practice.engine.exercise import UpdateExercise
+from transformer_practice.engine.points import Point, normal
 
 SHAPES = {"layer.weight": (3, 5), "layer.bias": (5,)}
 UPDATE = "self, name, parameter, grad"
@@ -24,6 +25,7 @@ def points(build, special, shapes=SHAPES):
         )
 
     names = list(shapes)
+    generic = draw("generic", 1, names, 3)
     first = gradients(11, shapes, names)
     nothing = {name: np.zeros(shape) for name, shape in shapes.items()}
     always = {
@@ -31,7 +33,8 @@ def points(build, special, shapes=SHAPES):
         "a gradient that falls to 0": {"steps": [first, nothing, nothing]},
     }
     return [
-        *variants(draw("generic", 1, names, 3), always | special),
+        generic,
+        *(generic.variant(name, **new) for name, new in (always | special).items()),
         draw("generic, other sizes", 100, names[:1], 2),
     ]
 
@@ -92,14 +95,11 @@ EXERCISES = [
         name="SGD",
         chapter="240_optimizers",
         forward=SGD.update,
-        functions=(
-            Function(
-                "Changes parameter and its velocity v in place. There are self.learning_rate and "
-                "self.momentum; v is None where the momentum is 0",
-                "eq:momentum",
-                f"{UPDATE}, v=None",
-            ),
+        shapes=(
+            "Changes parameter and its velocity v in place. There are self.learning_rate and "
+            "self.momentum; v is None where the momentum is 0",
         ),
+        equations=("eq:momentum",),
         points=sgd_points,
         hints=(
             "Two lines of the equation are two changes in place: the velocity's, and the "
@@ -113,15 +113,11 @@ EXERCISES = [
         name="Adam",
         chapter="240_optimizers",
         forward=Adam.update,
-        functions=(
-            Function(
-                "Changes parameter and the averages m and v in place. There are "
-                "self.learning_rate, self.beta1, self.beta2, self.eps, and self.steps, which is "
-                "1 at the first step",
-                "eq:adam",
-                f"{UPDATE}, m, v",
-            ),
+        shapes=(
+            "Changes parameter and the averages m and v in place. There are self.learning_rate, "
+            "self.beta1, self.beta2, self.eps, and self.steps, which is 1 at the first step",
         ),
+        equations=("eq:adam",),
         points=adam_points,
         hints=(
             "m and v are what is remembered, and they are averages without correction: change "
@@ -134,15 +130,12 @@ EXERCISES = [
         name="AdamW",
         chapter="240_optimizers",
         forward=AdamW.update,
-        functions=(
-            Function(
-                "Changes parameter, m and v in place. Beside what Adam has there are "
-                "self.weight_decay, and self.undecayed: last parts of the dotted names of the "
-                "parameters that do not decay",
-                "eq:adamw",
-                f"{UPDATE}, m, v",
-            ),
+        shapes=(
+            "Changes parameter, m and v in place. Beside what Adam has there are "
+            "self.weight_decay, and self.undecayed: last parts of the dotted names of the "
+            "parameters that do not decay",
         ),
+        equations=("eq:adamw",),
         points=adamw_points,
         hints=(
             "The decay is beside the gradient and not in it: m and v never hear of it.",
@@ -157,14 +150,11 @@ EXERCISES = [
         name="RMSprop",
         chapter="240_optimizers",
         forward=RMSprop.update,
-        functions=(
-            Function(
-                "Changes parameter and the average v in place. There are self.learning_rate, "
-                "self.beta and self.eps",
-                "eq:adam-moments",
-                f"{UPDATE}, v",
-            ),
+        shapes=(
+            "Changes parameter and the average v in place. There are self.learning_rate, "
+            "self.beta and self.eps",
         ),
+        equations=("eq:adam-moments",),
         points=rmsprop_points,
         hints=(
             "It is Adam without the first moment and without the correction.",

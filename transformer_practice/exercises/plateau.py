@@ -4,14 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_practice.engine.exercise import (
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.points import sampler
 
 
 class NeighbourLossCache(NamedTuple):
@@ -54,25 +48,14 @@ def neighbour_loss_backward(
 
 
 def points():
-    def draw(name, length, number):
-        return Point(
-            name,
-            {"u": normal(1, number), "w": normal(2, number), "length": length},
-            normal(3, number),
-            {"T": length, "N": number},
-        )
-
+    draw = sampler("T N", u="N", w="N", length=lambda T: T, cotangent="N")
     generic = draw("generic", 6, 4)
     return [
-        *variants(
-            generic,
-            {
-                "at the start": {"u": np.zeros(4), "w": np.zeros(4)},
-                "all scores equal": {"u": np.zeros(4)},
-                "two positions": {"length": 2},
-                "cotangent of ones": {"cotangent": np.ones(4)},
-            },
-        ),
+        generic,
+        generic.variant("at the start", u=np.zeros(4), w=np.zeros(4)),
+        generic.variant("all scores equal", u=np.zeros(4)),
+        generic.variant("two positions", length=2),
+        generic.variant("cotangent of ones", cotangent=np.ones(4)),
         draw("generic, other sizes", 9, 3),
     ]
 
@@ -92,11 +75,9 @@ EXERCISES = [
         chapter="360_plateau",
         forward=neighbour_loss,
         backward=neighbour_loss_backward,
-        functions=(
-            Function(
-                "u and w (...), length a whole number -> loss (...), cache", "eq:neighbour-loss"
-            ),
-            Function("dloss (...) -> du (...), dw (...)", "eq:neighbour-gradients"),
+        shapes=(
+            "u and w (...), length a whole number -> loss (...), cache",
+            "dloss (...) -> du (...), dw (...)",
         ),
         inputs=("u", "w"),
         points=points,

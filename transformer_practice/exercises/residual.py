@@ -3,15 +3,8 @@
 import numpy as np
 
 from transformer_core.layers import Layer, LayerNorm, Linear, MultiHeadCrossAttention, Residual
-from transformer_practice.engine.exercise import (
-    Function,
-    LayerExercise,
-    Point,
-    Theorem,
-    drawn,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import LayerExercise, Theorem
+from transformer_practice.engine.points import Point, drawn, normal, sampler
 from transformer_practice.exercises.attention import relative
 
 
@@ -73,8 +66,10 @@ def residual_points():
         {"B": 2, "T": 3, "S": 4, "D": 6},
     )
     return [
-        *variants(post, {"a branch of weight 0, Post-LN": {"self": silent_branch("post", 5)}}),
-        *variants(pre, {"a branch of weight 0, Pre-LN": {"self": silent_branch("pre", 5)}}),
+        post,
+        post.variant("a branch of weight 0, Post-LN", self=silent_branch("post", 5)),
+        pre,
+        pre.variant("a branch of weight 0, Pre-LN", self=silent_branch("pre", 5)),
         context,
         context._replace(
             name="a branch that reads a source, Pre-LN",
@@ -131,17 +126,11 @@ def rezero(width, closed=False):
 
 
 def rezero_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {"self": rezero(width), "x": normal(1, batch, length, width)},
-            normal(2, batch, length, width),
-            {"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler("B T D", self=lambda D: rezero(D), x="B T D", cotangent="B T D")
     generic = draw("generic", 2, 3, 5)
     return [
-        *variants(generic, {"rho = 0": {"self": rezero(5, closed=True)}}),
+        generic,
+        generic.variant("rho = 0", self=rezero(5, closed=True)),
         draw("generic, other sizes", 3, 2, 7),
     ]
 
@@ -168,20 +157,14 @@ EXERCISES = [
         chapter="270_residual",
         forward=Residual.forward,
         backward=Residual.backward,
-        functions=(
-            Function(
-                "x (..., D) -> y (..., D), cache. There are self.branch, self.norm and self.pre: "
-                "True for Pre-LN. context goes to the branch as it is, and so does rng=rng: what "
-                "is dropped is for the chapter on dropout",
-                "eq:pre-ln",
-                "self, x, *context, rng=None",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), the gradients of the context that the branch "
-                "returns, grads: a dict with the names of self.parameters()",
-                "eq:pre-ln-backward",
-            ),
+        shapes=(
+            "x (..., D) -> y (..., D), cache. There are self.branch, self.norm and self.pre: True "
+            "for Pre-LN. context goes to the branch as it is, and so does rng=rng: what is "
+            "dropped is for the chapter on dropout",
+            "dy (..., D) -> dx (..., D), the gradients of the context that the branch returns, "
+            "grads: a dict with the names of self.parameters()",
         ),
+        equations=("eq:pre-ln", "eq:pre-ln-backward"),
         inputs=("x", "source"),
         points=residual_points,
         hints=(
@@ -200,16 +183,11 @@ EXERCISES = [
         chapter="270_residual",
         forward=ReZero.forward,
         backward=ReZero.backward,
-        functions=(
-            Function(
-                "x (..., D) -> y (..., D), cache. There are self.branch and self.rho (1,)",
-                "eq:pre-ln",
-            ),
-            Function(
-                "dy (..., D) -> dx (..., D), grads: a dict with the names of self.parameters()",
-                "eq:pre-ln-backward",
-            ),
+        shapes=(
+            "x (..., D) -> y (..., D), cache. There are self.branch and self.rho (1,)",
+            "dy (..., D) -> dx (..., D), grads: a dict with the names of self.parameters()",
         ),
+        equations=("eq:pre-ln", "eq:pre-ln-backward"),
         inputs=("x",),
         points=rezero_points,
         hints=(

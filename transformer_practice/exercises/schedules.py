@@ -7,14 +7,8 @@ import numpy as np
 from transformer_core.ops import linear, linear_backward
 from transformer_core.optim import clip_by_global_norm, warmup_stable_decay
 from transformer_core.training.accumulation import combine
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, Theorem
+from transformer_practice.engine.points import Point, normal
 
 
 def clipping_points():
@@ -22,14 +16,10 @@ def clipping_points():
     generic = Point("generic", {"grads": grads, "max_norm": 2.0})
     small = {name: 0.01 * grad for name, grad in grads.items()}
     return [
-        *variants(
-            generic,
-            {
-                "a short gradient": {"grads": small},
-                "one array": {"grads": {"weight": grads["weight"]}},
-                "no gradient": {"grads": {"weight": np.zeros((3, 5))}},
-            },
-        ),
+        generic,
+        generic.variant("a short gradient", grads=small),
+        generic.variant("one array", grads={"weight": grads["weight"]}),
+        generic.variant("no gradient", grads={"weight": np.zeros((3, 5))}),
         Point(
             "generic, other sizes",
             {"grads": {"weight": normal(4, 2, 4), "bias": normal(5, 3)}, "max_norm": 0.7},
@@ -95,7 +85,9 @@ def micro_points():
 
     generic = draw("generic", 11, 4, 3, 2)
     return [
-        *variants(generic, {"one piece": {"size": 20}, "one by one": {"size": 1}}),
+        generic,
+        generic.variant("one piece", size=20),
+        generic.variant("one by one", size=1),
         draw("pieces of the same size", 12, 4, 3, 2),
         draw("generic, other sizes", 7, 5, 2, 3),
     ]
@@ -121,12 +113,9 @@ EXERCISES = [
         name="clip_by_global_norm",
         chapter="250_schedules",
         forward=clip_by_global_norm,
-        functions=(
-            Function(
-                "a dict of arrays, a number -> a new dict, and the norm of all gradients "
-                "together before clipping",
-                "eq:global-norm",
-            ),
+        shapes=(
+            "a dict of arrays, a number -> a new dict, and the norm of all gradients together "
+            "before clipping",
         ),
         returns=("clipped", "norm"),
         points=clipping_points,
@@ -147,12 +136,7 @@ EXERCISES = [
         name="warmup_stable_decay",
         chapter="250_schedules",
         forward=warmup_stable_decay,
-        functions=(
-            Function(
-                "step is one of 1 to steps; warmup and decay count steps -> the learning rate",
-                "eq:warmup-stable-decay",
-            ),
-        ),
+        shapes=("step is one of 1 to steps; warmup and decay count steps -> the learning rate",),
         points=schedule_points,
         hints=(
             "Write down the rates of the first and of the last step. Neither is 0.",
@@ -165,14 +149,11 @@ EXERCISES = [
         name="in_micro_batches",
         chapter="250_schedules",
         forward=in_micro_batches,
-        functions=(
-            Function(
-                "a function of a batch, a whole number, the arrays of the batch -> loss, grads: "
-                "what the function itself would say of the whole batch",
-                "eq:accumulation",
-                "loss_and_gradients, size, *batch",
-            ),
+        shapes=(
+            "a function of a batch, a whole number, the arrays of the batch -> loss, grads: what "
+            "the function itself would say of the whole batch",
         ),
+        equations=("eq:accumulation",),
         returns=("loss", "gradients"),
         points=micro_points,
         hints=(

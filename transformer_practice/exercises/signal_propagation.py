@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point, normal
 
 
 def divide_outputs(parameters, branches):
@@ -26,7 +27,8 @@ def output_points():
     }
     generic = Point("generic", {"parameters": parameters, "branches": 7})
     return [
-        *variants(generic, {"one branch": {"branches": 1}}),
+        generic,
+        generic.variant("one branch", branches=1),
         Point(
             "generic, other sizes",
             {
@@ -45,13 +47,10 @@ EXERCISES = [
         name="divide_outputs",
         chapter="280_signal_propagation",
         forward=divide_outputs,
-        functions=(
-            Function(
-                "a dict of arrays under dotted names, a whole number n -> a new dict of the same "
-                "names",
-                "eq:residual-scaled",
-            ),
+        shapes=(
+            "a dict of arrays under dotted names, a whole number n -> a new dict of the same names",
         ),
+        equations=("eq:residual-scaled",),
         points=output_points,
         hints=(
             "Which of the names belong to the last weight of a branch?",

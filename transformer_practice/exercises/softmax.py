@@ -3,14 +3,8 @@
 import numpy as np
 
 from transformer_core import ops
-from transformer_practice.engine.exercise import (
-    Function,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.structure import row_sums
 
 
@@ -32,18 +26,14 @@ def softmax_points():
     nothing = keep.copy()
     nothing[1, 1] = False
     return [
-        *variants(
-            generic,
-            {
-                "no mask": {"keep": None},
-                "a row without keys": {"keep": nothing},
-                "one key": {"keep": np.arange(5) == 2},
-                "equal scores": {"x": np.zeros(keep.shape), "keep": None},
-                "large scores": {"x": 800.0 * generic.arguments["x"]},
-                "large scores, no mask": {"x": 800.0 * generic.arguments["x"], "keep": None},
-                "cotangent of ones": {"cotangent": np.ones(keep.shape)},
-            },
-        ),
+        generic,
+        generic.variant("no mask", keep=None),
+        generic.variant("a row without keys", keep=nothing),
+        generic.variant("one key", keep=np.arange(5) == 2),
+        generic.variant("equal scores", x=np.zeros(keep.shape), keep=None),
+        generic.variant("large scores", x=800.0 * generic.arguments["x"]),
+        generic.variant("large scores, no mask", x=800.0 * generic.arguments["x"], keep=None),
+        generic.variant("cotangent of ones", cotangent=np.ones(keep.shape)),
         draw("generic, other sizes", 3, 2, 4),
     ]
 
@@ -67,27 +57,18 @@ def log_softmax_backward(dy, y):
 
 
 def log_softmax_points():
-    def draw(name, batch, length, keys):
-        shape = batch, length, keys
-        return Point(
-            name, {"x": normal(1, *shape)}, normal(2, *shape), {"B": batch, "T": length, "S": keys}
-        )
-
+    draw = sampler("B T S", x="B T S", cotangent="B T S")
     generic = draw("generic", 2, 3, 5)
     x, cotangent = generic.arguments["x"], generic.cotangent
     return [
-        *variants(
-            generic,
-            {
-                "one row": {"x": x[0, 0], "cotangent": cotangent[0, 0]},
-                "one score": {"x": x[..., :1], "cotangent": cotangent[..., :1]},
-                "equal scores": {"x": np.zeros(x.shape)},
-                "large scores": {"x": 800.0 * x},
-                "cotangent of ones": {"cotangent": np.ones(x.shape)},
-                "cotangent that sums to 0": {
-                    "cotangent": cotangent - cotangent.mean(axis=-1, keepdims=True)
-                },
-            },
+        generic,
+        generic.sliced("one row", np.s_[0, 0], "x"),
+        generic.sliced("one score", np.s_[..., :1], "x"),
+        generic.variant("equal scores", x=np.zeros(x.shape)),
+        generic.variant("large scores", x=800.0 * x),
+        generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
+        generic.variant(
+            "cotangent that sums to 0", cotangent=cotangent - cotangent.mean(axis=-1, keepdims=True)
         ),
         draw("generic, other sizes", 3, 2, 4),
     ]
@@ -107,13 +88,10 @@ EXERCISES = [
         chapter="130_softmax",
         forward=ops.softmax,
         backward=ops.softmax_backward,
-        functions=(
-            Function(
-                "x (..., S), keep of booleans or None -> weights (..., S), cache; a row that keeps "
-                "nothing gets zeros",
-                "eq:softmax",
-            ),
-            Function("dweights (..., S) -> dx (..., S)", "eq:softmax-backward"),
+        shapes=(
+            "x (..., S), keep of booleans or None -> weights (..., S), cache; a row that keeps "
+            "nothing gets zeros",
+            "dweights (..., S) -> dx (..., S)",
         ),
         inputs=("x",),
         points=softmax_points,
@@ -133,10 +111,9 @@ EXERCISES = [
         chapter="130_softmax",
         forward=log_softmax,
         backward=log_softmax_backward,
-        functions=(
-            Function("x (..., S) -> y (..., S), cache", "y_i = x_i - ln(sum over j of e^x_j)"),
-            Function("dy (..., S) -> dx (..., S)", "yours to derive", "dy, cache"),
-        ),
+        shapes=("x (..., S) -> y (..., S), cache", "dy (..., S) -> dx (..., S)"),
+        equations=("y_i = x_i - ln(sum over j of e^x_j)", "yours to derive"),
+        signatures=("", "dy, cache"),
         inputs=("x",),
         points=log_softmax_points,
         hints=(

@@ -5,15 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_core.training import combine
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    Misfit,
-    Point,
-    kind,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, Misfit, kind
+from transformer_practice.engine.points import Point, normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +53,10 @@ def parts_points():
     empty = [*generic.arguments["parts"]]
     empty[1] = (0, *empty[1][1:])
     return [
-        *variants(
-            generic,
-            {
-                "equal counts": {"parts": equal},
-                "one part": {"parts": generic.arguments["parts"][:1]},
-                "a part with nothing counted": {"parts": empty},
-            },
-        ),
+        generic,
+        generic.variant("equal counts", parts=equal),
+        generic.variant("one part", parts=generic.arguments["parts"][:1]),
+        generic.variant("a part with nothing counted", parts=empty),
         draw("generic, other sizes", (3, 11), 2, 3),
     ]
 
@@ -77,14 +66,12 @@ EXERCISES = [
         name="combine",
         chapter="420_speed",
         forward=combine,
-        functions=(
-            Function(
-                "a list of (count, loss, grads), grads a dict of arrays -> count, loss, grads of "
-                "the whole",
-                "eq:shards",
-                "parts",
-            ),
+        shapes=(
+            "a list of (count, loss, grads), grads a dict of arrays -> count, loss, grads of the "
+            "whole",
         ),
+        equations=("eq:shards",),
+        signatures=("parts",),
         points=parts_points,
         hints=(
             "A token must count the same in whichever part it stands.",

@@ -4,15 +4,8 @@ import numpy as np
 
 from transformer_core.optim import Muon, orthogonalize
 from transformer_core.optim.muon import CUBIC, QUINTIC
-from transformer_practice.engine.exercise import (
-    Exercise,
-    Function,
-    Point,
-    Theorem,
-    UpdateExercise,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, Theorem, UpdateExercise
+from transformer_practice.engine.points import Point, normal
 from transformer_practice.exercises.attention import relative
 from transformer_practice.exercises.optimizers import points
 
@@ -31,18 +24,14 @@ def matrix_points():
         name="the cubic", arguments=generic.arguments | {"coefficients": CUBIC}
     )
     return [
-        *variants(
-            generic,
-            {
-                "more rows than columns": {"matrix": matrix.T},
-                "a square matrix": {"matrix": matrix[:, :4]},
-                "one step": {"iterations": 1},
-                "five steps": {"iterations": 5},
-                "one row": {"matrix": matrix[:1]},
-                "zeros": {"matrix": np.zeros((4, 7))},
-                "large numbers": {"matrix": 1e30 * matrix},
-            },
-        ),
+        generic,
+        generic.variant("more rows than columns", matrix=matrix.T),
+        generic.variant("a square matrix", matrix=matrix[:, :4]),
+        generic.variant("one step", iterations=1),
+        generic.variant("five steps", iterations=5),
+        generic.variant("one row", matrix=matrix[:1]),
+        generic.variant("zeros", matrix=np.zeros((4, 7))),
+        generic.variant("large numbers", matrix=1e30 * matrix),
         cubic,
         draw("generic, other sizes", 5, 3, 4),
     ]
@@ -100,13 +89,8 @@ EXERCISES = [
         name="orthogonalize",
         chapter="260_steepest_descent",
         forward=orthogonalize,
-        functions=(
-            Function(
-                "matrix (rows, columns) -> the same shape; zeros for a matrix of zeros",
-                "eq:newton-schulz",
-                "matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)",
-            ),
-        ),
+        shapes=("matrix (rows, columns) -> the same shape; zeros for a matrix of zeros",),
+        signatures=("matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)",),
         points=matrix_points,
         hints=(
             "Divide by the Frobenius norm first: then no singular value is above 1.",
@@ -120,14 +104,12 @@ EXERCISES = [
         name="Muon",
         chapter="260_steepest_descent",
         forward=Muon.turn,
-        functions=(
-            Function(
-                "Changes parameter (D_in, D_out) in place; b is the momentum, with this gradient "
-                "in it already. There are self.learning_rate, self.momentum, self.nesterov, "
-                "self.iterations and self.weight_decay",
-                "eq:muon",
-            ),
+        shapes=(
+            "Changes parameter (D_in, D_out) in place; b is the momentum, with this gradient in "
+            "it already. There are self.learning_rate, self.momentum, self.nesterov, "
+            "self.iterations and self.weight_decay",
         ),
+        equations=("eq:muon",),
         points=muon_points,
         hints=(
             "Three factors stand before the step, and one before the parameter. Find them in "
@@ -142,12 +124,8 @@ EXERCISES = [
         name="steps_to_half",
         chapter="260_steepest_descent",
         forward=steps_to_half,
-        functions=(
-            Function(
-                "0 < x <= 1 and a, b, c -> how many steps bring x to at least 1/2",
-                "eq:newton-schulz-values",
-            ),
-        ),
+        shapes=("0 < x <= 1 and a, b, c -> how many steps bring x to at least 1/2",),
+        equations=("eq:newton-schulz-values",),
         points=step_points,
         hints=(
             "It is a loop over one number, not over a matrix.",

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Exercise, Function, Point, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point
 
 
 def one_sided(f: Callable, x: float, h: float) -> float:
@@ -34,21 +35,17 @@ def cubic(x):
 def points():
     generic = Point("generic", {"f": bent, "x": 0.7, "h": 0.1}, sizes={"h": 0.1})
     return [
-        *variants(
-            generic,
-            {
-                "a polynomial of degree 3": {"f": cubic},
-                "at 0": {"x": 0.0},
-                "a step of 1": {"h": 1.0},
-            },
-        ),
+        generic,
+        generic.variant("a polynomial of degree 3", f=cubic),
+        generic.variant("at 0", x=0.0),
+        generic.variant("a step of 1", h=1.0),
         Point("generic, other sizes", {"f": bent, "x": -1.3, "h": 0.02}, sizes={"h": 0.02}),
     ]
 
 
 def imaginary_points():
     """The same, with a step below rounding."""
-    return [*points(), *variants(points()[0], {"a tiny step": {"h": 1e-20}})[1:]]
+    return [*points(), points()[0].variant("a tiny step", h=1e-20)]
 
 
 EXERCISES = [
@@ -56,7 +53,7 @@ EXERCISES = [
         name="five_point",
         chapter="910_taylor",
         forward=five_point,
-        functions=(Function("a function and two numbers -> f'(x)", "eq:taylor-quotients"),),
+        shapes=("a function and two numbers -> f'(x)",),
         points=points,
         hints=(
             "How many values of f does the third quotient need?",
@@ -68,12 +65,8 @@ EXERCISES = [
         name="one_sided",
         chapter="910_taylor",
         forward=one_sided,
-        functions=(
-            Function(
-                "a function and two numbers -> f'(x), from f at x, x + h and x + 2h",
-                "eq:taylor-remainder",
-            ),
-        ),
+        shapes=("a function and two numbers -> f'(x), from f at x, x + h and x + 2h",),
+        equations=("eq:taylor-remainder",),
         points=points,
         hints=(
             "You have three numbers. Which three terms of the Taylor series do you want to "
@@ -86,12 +79,7 @@ EXERCISES = [
         name="imaginary_step",
         chapter="910_taylor",
         forward=imaginary_step,
-        functions=(
-            Function(
-                "an analytic function and two numbers -> f'(x), a real number",
-                "eq:taylor-imaginary",
-            ),
-        ),
+        shapes=("an analytic function and two numbers -> f'(x), a real number",),
         points=imaginary_points,
         hints=(
             "Python writes the imaginary unit as 1j.",

@@ -6,18 +6,8 @@ import numpy as np
 
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
-from transformer_practice.engine.exercise import (
-    Draws,
-    Exercise,
-    Function,
-    Misfit,
-    Point,
-    Theorem,
-    kind,
-    normal,
-    pair,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, Misfit, Theorem, kind, pair
+from transformer_practice.engine.points import Draws, Point, normal
 
 SPECIALS = len(SPECIAL_TOKENS)
 
@@ -68,13 +58,9 @@ def mask_points():
     alone = np.full((2, 8), SPECIALS - 1)
     alone[1, 3] = 20
     return [
-        *variants(
-            generic,
-            {
-                "one token that is not special": {"ids": alone},
-                "ids of one byte": {"ids": (generic.arguments["ids"] % 100).astype(np.int8)},
-            },
-        ),
+        generic,
+        generic.variant("one token that is not special", ids=alone),
+        generic.variant("ids of one byte", ids=(generic.arguments["ids"] % 100).astype(np.int8)),
         draw("a share too small to draw any", (4, 9), 50, share=1e-12),
         draw("generic, other sizes", (300, 500), 9000, share=0.4),
     ]
@@ -137,14 +123,10 @@ def draw_points():
     few = generic.arguments["ids"].copy()
     few[1, :-1] = 3
     return [
-        *variants(
-            generic,
-            {
-                "a share of less than one token": {"share": 0.01},
-                "fewer candidates than lots": {"ids": few},
-                "every token": {"share": 1.0},
-            },
-        ),
+        generic,
+        generic.variant("a share of less than one token", share=0.01),
+        generic.variant("fewer candidates than lots", ids=few),
+        generic.variant("every token", share=1.0),
         point("generic, other sizes", 0.45, 3, 7),
     ]
 
@@ -183,14 +165,10 @@ def credit_points():
     silent = generic.arguments["probabilities"].copy()
     silent[:, 1] = 0
     return [
-        *variants(
-            generic,
-            {
-                "equal weights": {"weights": np.full(4, 0.25)},
-                "one token": {"probabilities": generic.arguments["probabilities"][:1]},
-                "a table that is always wrong": {"probabilities": silent},
-            },
-        ),
+        generic,
+        generic.variant("equal weights", weights=np.full(4, 0.25)),
+        generic.variant("one token", probabilities=generic.arguments["probabilities"][:1]),
+        generic.variant("a table that is always wrong", probabilities=silent),
         draw("generic, other sizes", 5, 6),
     ]
 
@@ -204,12 +182,9 @@ EXERCISES = [
         name="mask",
         chapter="350_train_bert",
         forward=mask,
-        functions=(
-            Function(
-                "ids (B, T) -> inputs (B, T), masked (B, T) of booleans; 0 to 4 are special "
-                "tokens, 4 is [MASK]; at least one token is drawn",
-                "eq:masking",
-            ),
+        shapes=(
+            "ids (B, T) -> inputs (B, T), masked (B, T) of booleans; 0 to 4 are special tokens, 4 "
+            "is [MASK]; at least one token is drawn",
         ),
         points=mask_points,
         hints=(
@@ -225,11 +200,8 @@ EXERCISES = [
         name="draw",
         chapter="350_train_bert",
         forward=draw,
-        functions=(
-            Function(
-                "ids (B, T) -> masked (B, T) of booleans; 0 to 4 are special tokens", "eq:masking"
-            ),
-        ),
+        shapes=("ids (B, T) -> masked (B, T) of booleans; 0 to 4 are special tokens",),
+        equations=("eq:masking",),
         points=draw_points,
         hints=(
             "A coin for each token does not fix their number. What could you sort?",
@@ -242,7 +214,7 @@ EXERCISES = [
         name="credit_step",
         chapter="350_train_bert",
         forward=credit_step,
-        functions=(Function("weights (K,), probabilities (N, K) -> new weights (K,)", "eq:em"),),
+        shapes=("weights (K,), probabilities (N, K) -> new weights (K,)",),
         points=credit_points,
         hints=(
             "First the credits: for one token, which share has each table in its probability?",

@@ -8,45 +8,25 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import EncoderLayer, LayerSpec
 from transformer_core.models import Encoder
-from transformer_practice.engine.exercise import (
-    Draws,
-    Exercise,
-    Function,
-    LayerExercise,
-    OpExercise,
-    Point,
-    Theorem,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.points import Draws, Point, normal, sampler
 
 
 def mean_squared_error_points():
-    def draw(name, batch, length, width):
-        shape = batch, length, width
-        return Point(
-            name,
-            {"prediction": normal(1, *shape), "target": normal(2, *shape)},
-            0.7,
-            {"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler("B T D", prediction="B T D", target="B T D", cotangent=0.7)
     generic = draw("generic", 2, 3, 5)
     error = generic.arguments["prediction"] - generic.arguments["target"]
     return [
-        *variants(
-            generic,
-            {
-                "cotangent 1": {"cotangent": 1.0},
-                "one number": {
-                    name: array[:1, :1, :1] for name, array in generic.arguments.items()
-                },
-                "another order in memory": {
-                    name: np.asfortranarray(array) for name, array in generic.arguments.items()
-                },
-                "targets of 0": {"prediction": error, "target": np.zeros(error.shape)},
-            },
+        generic,
+        generic.variant("cotangent 1", cotangent=1.0),
+        generic.variant(
+            "one number", **{name: array[:1, :1, :1] for name, array in generic.arguments.items()}
         ),
+        generic.variant(
+            "another order in memory",
+            **{name: np.asfortranarray(array) for name, array in generic.arguments.items()},
+        ),
+        generic.variant("targets of 0", prediction=error, target=np.zeros(error.shape)),
         draw("generic, other sizes", 3, 4, 2),
     ]
 
@@ -123,7 +103,7 @@ def encoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point
     if layers:
         special["one layer"] = {"self": build("pre", layers=(1,))}
     other = draw("generic, other sizes", 2, 5, 4, 2, 3, layers)
-    return [*variants(generic, special), other]
+    return [generic, *(generic.variant(name, **new) for name, new in special.items()), other]
 
 
 def encoder_layer_points():
@@ -133,7 +113,7 @@ def encoder_layer_points():
 def stack_points():
     points = encoder_points(Encoder, (2,), final_norm=True)
     without = at_random_point(Encoder, 10, 2, 7, 2, final_norm=False)
-    return [*points, *variants(points[0], {"no final norm": {"self": without}})[1:]]
+    return [*points, points[0].variant("no final norm", self=without)]
 
 
 def linear_baseline(inputs: np.ndarray, targets: np.ndarray, unseen: np.ndarray) -> np.ndarray:
@@ -160,27 +140,15 @@ def linear_baseline(inputs: np.ndarray, targets: np.ndarray, unseen: np.ndarray)
 
 
 def baseline_points():
-    def draw(name, batch, length, width):
-        return Point(
-            name,
-            {
-                "inputs": normal(1, batch, length, width),
-                "targets": 2 + normal(2, batch, length, width),
-                "unseen": normal(3, 2, length, width),
-            },
-            sizes={"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler(
+        "B T D", inputs="B T D", targets=lambda B, T, D: 2 + normal(2, B, T, D), unseen=("2 T D", 3)
+    )
     generic = draw("generic", 5, 4, 3)
     targets = generic.arguments["targets"]
     return [
-        *variants(
-            generic,
-            {
-                "targets of mean 0": {"targets": targets - targets.mean(axis=(0, 1))},
-                "the inputs themselves": {"unseen": generic.arguments["inputs"]},
-            },
-        ),
+        generic,
+        generic.variant("targets of mean 0", targets=targets - targets.mean(axis=(0, 1))),
+        generic.variant("the inputs themselves", unseen=generic.arguments["inputs"]),
         draw("generic, other sizes", 4, 7, 5),
     ]
 
@@ -191,11 +159,9 @@ EXERCISES = [
         chapter="310_train_encoder",
         forward=ops.mean_squared_error,
         backward=ops.mean_squared_error_backward,
-        functions=(
-            Function(
-                "prediction and target (...) -> loss, a number, and cache", "eq:mean-squared-error"
-            ),
-            Function("dloss, a number -> dprediction (...)", "eq:mean-squared-error-backward"),
+        shapes=(
+            "prediction and target (...) -> loss, a number, and cache",
+            "dloss, a number -> dprediction (...)",
         ),
         inputs=("prediction",),
         points=mean_squared_error_points,
@@ -211,14 +177,12 @@ EXERCISES = [
         chapter="310_train_encoder",
         forward=EncoderLayer.forward,
         backward=EncoderLayer.backward,
-        functions=(
-            Function(
-                "x (B, T, D) -> y (B, T, D), cache; of self.attention, called as "
-                "forward(x, keep, rng=rng), and of self.feed_forward, as forward(x, rng=rng)",
-                "eq:encoder-layer",
-            ),
-            Function("dy (B, T, D) -> dx (B, T, D), grads by dotted names", "eq:chain-backward"),
+        shapes=(
+            "x (B, T, D) -> y (B, T, D), cache; of self.attention, called as forward(x, keep, "
+            "rng=rng), and of self.feed_forward, as forward(x, rng=rng)",
+            "dy (B, T, D) -> dx (B, T, D), grads by dotted names",
         ),
+        equations=("eq:encoder-layer",),
         inputs=("x",),
         points=encoder_layer_points,
         hints=(
@@ -235,16 +199,11 @@ EXERCISES = [
         chapter="310_train_encoder",
         forward=Encoder.forward,
         backward=Encoder.backward,
-        functions=(
-            Function(
-                "x (B, T, D) -> y (B, T, D), cache; of self.layers and self.final_norm, or None",
-                "eq:encoder-layer",
-            ),
-            Function(
-                "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
-                "eq:chain-backward",
-            ),
+        shapes=(
+            "x (B, T, D) -> y (B, T, D), cache; of self.layers and self.final_norm, or None",
+            "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
         ),
+        equations=("eq:encoder-layer",),
         inputs=("x",),
         points=stack_points,
         hints=(
@@ -258,11 +217,8 @@ EXERCISES = [
         name="linear_baseline",
         chapter="310_train_encoder",
         forward=linear_baseline,
-        functions=(
-            Function(
-                "inputs and targets (B, T, D), unseen (..., D) -> predictions (..., D)", "eq:linear"
-            ),
-        ),
+        shapes=("inputs and targets (B, T, D), unseen (..., D) -> predictions (..., D)",),
+        equations=("eq:linear",),
         points=baseline_points,
         hints=(
             "Least squares (lstsq of NumPy) wants rows: one for each position of each sequence.",

@@ -8,15 +8,8 @@ import numpy as np
 from transformer_core.layers import DecoderLayer, LayerSpec
 from transformer_core.models import Decoder, EncoderDecoder, StackSpec
 from transformer_core.ops import causal_keep, padding_keep
-from transformer_practice.engine.exercise import (
-    Draws,
-    Exercise,
-    Function,
-    LayerExercise,
-    Point,
-    normal,
-    variants,
-)
+from transformer_practice.engine.exercise import Exercise, LayerExercise
+from transformer_practice.engine.points import Draws, Point, normal
 from transformer_practice.exercises.train_encoder import at_random, at_random_point
 
 
@@ -63,7 +56,7 @@ def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point
     if layers:
         special["one layer"] = {"self": build("pre", layers=(1,))}
     other = draw("generic, other sizes", 2, 5, 3, 4, 2, 6)
-    return [*variants(generic, special), other]
+    return [generic, *(generic.variant(name, **new) for name, new in special.items()), other]
 
 
 def decoder_layer_points():
@@ -73,8 +66,7 @@ def decoder_layer_points():
 def stack_points():
     points = decoder_points(Decoder, (2,), final_norm=True)
     without = at_random_point(Decoder, 8, 2, 7, 3, final_norm=False)
-    special = {"three layers, no final norm": {"self": without}}
-    return [*points, *variants(points[0], special)[1:]]
+    return [*points, points[0].variant("three layers, no final norm", self=without)]
 
 
 def terms_of_the_source(point):
@@ -147,15 +139,10 @@ def reading_points():
 
     generic = draw("generic", 6, 5, 1, 7, "pre")
     return [
-        *variants(
-            generic,
-            {
-                "one token": {"number": 1},
-                "one source": {
-                    "source": generic.arguments["source"][:1],
-                    "keep": generic.arguments["keep"][:1],
-                },
-            },
+        generic,
+        generic.variant("one token", number=1),
+        generic.variant(
+            "one source", source=generic.arguments["source"][:1], keep=generic.arguments["keep"][:1]
         ),
         draw("generic, other sizes", 4, 7, 3, 9, "post"),
     ]
@@ -167,17 +154,12 @@ EXERCISES = [
         chapter="330_train_encoder_decoder",
         forward=DecoderLayer.forward,
         backward=DecoderLayer.backward,
-        functions=(
-            Function(
-                "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.self_attention, "
-                "self.cross_attention and self.feed_forward",
-                "eq:decoder-layer",
-            ),
-            Function(
-                "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
-                "eq:decoder-layer-backward",
-            ),
+        shapes=(
+            "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.self_attention, "
+            "self.cross_attention and self.feed_forward",
+            "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
         ),
+        equations=("eq:decoder-layer",),
         inputs=("x", "source"),
         points=decoder_layer_points,
         hints=(
@@ -193,17 +175,12 @@ EXERCISES = [
         chapter="330_train_encoder_decoder",
         forward=Decoder.forward,
         backward=Decoder.backward,
-        functions=(
-            Function(
-                "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.layers and "
-                "self.final_norm, or None",
-                "eq:decoder-layer",
-            ),
-            Function(
-                "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
-                "eq:encoder-decoder-backward",
-            ),
+        shapes=(
+            "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.layers and "
+            "self.final_norm, or None",
+            "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
         ),
+        equations=("eq:decoder-layer",),
         inputs=("x", "source"),
         points=stack_points,
         hints=(
@@ -218,12 +195,7 @@ EXERCISES = [
         name="read_plainly",
         chapter="330_train_encoder_decoder",
         forward=read_plainly,
-        functions=(
-            Function(
-                "source (B, S), keep, two whole numbers -> tokens (B, number), without the start",
-                "eq:greedy-search",
-            ),
-        ),
+        shapes=("source (B, S), keep, two whole numbers -> tokens (B, number), without the start",),
         points=reading_points,
         hints=(
             "The source has to be encoded once: model.encode(source, keep) gives it and a cache.",

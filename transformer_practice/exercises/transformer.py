@@ -3,7 +3,8 @@
 import numpy as np
 
 from transformer_core import ops
-from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point, normal, sampler
 
 
 def count_parameters(V, T, D, H, F, L):
@@ -17,7 +18,10 @@ def count_points():
 
     generic = draw("generic", V=100, T=8, D=6, H=3, F=11, L=2)
     return [
-        *variants(generic, {"one layer": {"L": 1}, "one head": {"H": 1}, "F = D": {"F": 6}}),
+        generic,
+        generic.variant("one layer", L=1),
+        generic.variant("one head", H=1),
+        generic.variant("F = D", F=6),
         draw("generic, other sizes", V=37, T=5, D=8, H=4, F=13, L=3),
     ]
 
@@ -33,35 +37,26 @@ def causal_attention(x, W_qkv, b_qkv, W_o, b_o, H):
 
 
 def causal_points():
-    def draw(name, batch, length, heads, width):
-        return Point(
-            name,
-            {
-                "x": normal(1, batch, length, width),
-                "W_qkv": normal(2, width, 3 * width),
-                "b_qkv": normal(3, 3 * width),
-                "W_o": normal(4, width, width),
-                "b_o": normal(5, width),
-                "H": heads,
-            },
-            sizes={"B": batch, "T": length, "H": heads, "D": width}
-            | {"the square root of K": (width // heads) ** 0.5},
-        )
-
+    draw = sampler(
+        "B T H D",
+        x="B T D",
+        W_qkv=lambda D: normal(2, D, 3 * D),
+        b_qkv=lambda D: normal(3, 3 * D),
+        W_o=("D D", 4),
+        b_o=("D", 5),
+        H=lambda H: H,
+        sizes={"the square root of K": lambda H, D: (D // H) ** 0.5},
+    )
     generic = draw("generic", 2, 4, 3, 15)
     x = generic.arguments["x"]
     return [
-        *variants(
-            generic,
-            {
-                "one position": {"x": x[:, :1]},
-                "two positions": {"x": x[:, :2]},
-                "one head": {"H": 1},
-                "one sequence": {"x": x[:1]},
-                "a repeated word": {"x": x[:, [0, 0, 1, 0]]},
-                "large scores": {"x": 30 * x},
-            },
-        ),
+        generic,
+        generic.variant("one position", x=x[:, :1]),
+        generic.variant("two positions", x=x[:, :2]),
+        generic.variant("one head", H=1),
+        generic.variant("one sequence", x=x[:1]),
+        generic.variant("a repeated word", x=x[:, [0, 0, 1, 0]]),
+        generic.variant("large scores", x=30 * x),
         draw("generic, other sizes", 3, 5, 2, 14),
     ]
 
@@ -71,11 +66,8 @@ EXERCISES = [
         name="count_parameters",
         chapter="010_transformer",
         forward=count_parameters,
-        functions=(
-            Function(
-                "sizes of an encoder -> the number of its parameters", "eq:whole-layer-parameters"
-            ),
-        ),
+        shapes=("sizes of an encoder -> the number of its parameters",),
+        equations=("eq:whole-layer-parameters",),
         points=count_points,
         hints=(
             "The equation counts one layer. What stands below the first layer, and what above the "
@@ -89,13 +81,10 @@ EXERCISES = [
         name="causal_attention",
         chapter="010_transformer",
         forward=causal_attention,
-        functions=(
-            Function(
-                "x (B, T, D), W_qkv (D, 3 D), b_qkv (3 D,), W_o (D, D), b_o (D,), H heads -> "
-                "(B, T, D)",
-                "eq:whole-attention",
-            ),
+        shapes=(
+            "x (B, T, D), W_qkv (D, 3 D), b_qkv (3 D,), W_o (D, D), b_o (D,), H heads -> (B, T, D)",
         ),
+        equations=("eq:whole-attention",),
         points=causal_points,
         within=("ops/softmax.py",),
         hints=(

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from transformer_practice.engine.exercise import Exercise, Function, Point, normal, variants
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point, normal
 
 
 def directional_derivative(f, x, direction, h=1e-20):
@@ -23,16 +24,12 @@ def direction_points():
     one = np.zeros((2, 3))
     one[1, 2] = 1.0
     return [
-        *variants(
-            generic,
-            {
-                "along one entry": {"direction": one},
-                "along x": {"direction": x},
-                "a direction of ones": {"direction": np.ones((2, 3))},
-                "a long direction": {"direction": 1e6 * direction},
-                "a linear function": {"f": line},
-            },
-        ),
+        generic,
+        generic.variant("along one entry", direction=one),
+        generic.variant("along x", direction=x),
+        generic.variant("a direction of ones", direction=np.ones((2, 3))),
+        generic.variant("a long direction", direction=1e6 * direction),
+        generic.variant("a linear function", f=line),
         generic._replace(
             name="a large step", arguments=generic.arguments | {"h": 0.1}, sizes={"h": 0.1}
         ),
@@ -45,13 +42,11 @@ EXERCISES = [
         name="directional_derivative",
         chapter="170_when_checks_lie",
         forward=directional_derivative,
-        functions=(
-            Function(
-                "f maps a complex array of the shape of x to a number, x and direction (...) -> "
-                "a real number",
-                "eq:directional",
-            ),
+        shapes=(
+            "f maps a complex array of the shape of x to a number, x and direction (...) -> a "
+            "real number",
         ),
+        equations=("eq:directional",),
         points=direction_points,
         hints=(
             "The complex step moves one entry. Here all entries move before f is called once.",
