@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,12 +56,13 @@ class Exercise:
 
     Parameters
     ----------
-    name : str
-        As in ``ops``, or that of the layer's class or the optimiser.
-    chapter : str
-        Page and notebook: "150_layer_norm".
     forward, backward : callable
-        The package's own; ``backward`` is None where one function is all.
+        The package's own; ``backward`` is None where one function is all, and need not be given
+        where it stands beside ``forward``.
+    name : str
+        Default: that of ``forward``, or of its class.
+    chapter : str
+        Page and notebook: "150_layer_norm". It is that of the exercise's file.
     shapes : tuple of str
         What each function takes and returns, as in the reader's file.
     equations, signatures : tuple of str
@@ -79,10 +81,10 @@ class Exercise:
         What a function without a backward pass returns.
     """
 
-    name: str
-    chapter: str
     forward: Callable
     backward: Callable | None = None
+    name: str = ""
+    chapter: str = ""
     shapes: tuple[str, ...]
     equations: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
@@ -95,6 +97,16 @@ class Exercise:
 
     in_place = False  # whether the function is to change its arguments
     of_a_layer = False  # whether the first argument is the layer
+
+    def __post_init__(self):
+        if not self.name:
+            object.__setattr__(self, "name", self.forward.__qualname__.partition(".")[0])
+        if self.backward is None:
+            object.__setattr__(self, "backward", self.backward_beside())
+
+    def backward_beside(self) -> Callable | None:
+        """Return the backward pass that stands where the forward pass does."""
+        return None
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -175,6 +187,9 @@ class OpExercise(Exercise):
 
     inputs: tuple[str, ...]
 
+    def backward_beside(self):
+        return getattr(sys.modules[self.forward.__module__], f"{self.forward.__name__}_backward")
+
     def run_forward(self, function, point, call, dtype=np.float64):
         value = call(function, *self.arguments(point, dtype))
         y, cache = pair(value, "y, cache")
@@ -213,6 +228,10 @@ class LayerExercise(Exercise):
     inputs: tuple[str, ...]
 
     of_a_layer = True
+
+    def backward_beside(self):
+        layer, _, _ = self.forward.__qualname__.partition(".")
+        return getattr(sys.modules[self.forward.__module__], layer).backward
 
     def arguments(self, point, dtype=np.float64):
         build, *inputs = point.arguments.values()

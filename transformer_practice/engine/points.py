@@ -40,7 +40,12 @@ class Point(NamedTuple):
 
 
 def sampler(
-    letters: str, /, *, cotangent: Any = None, sizes: dict[str, Callable] | None = None, **arguments
+    letters: str,
+    /,
+    *,
+    cotangent: Any = None,
+    sizes: dict[str, Callable] | None = None,
+    **arguments: Any,
 ) -> Callable[..., Point]:
     """Return a function that draws a point of a name and of numbers for the letters.
 

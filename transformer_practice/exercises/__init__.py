@@ -1,52 +1,56 @@
 """What a reader may write and have examined: one file a chapter."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 
 from transformer_practice.engine.exercise import Exercise
 
-# In the order of the book. Each file has a list EXERCISES, in the order in which to write them.
+# In the order of the book. The file of each, named without the number, has a list EXERCISES, in the
+# order in which to write them.
 CHAPTERS = (
-    "transformer",
-    "gradient_check",
-    "linear",
-    "softmax",
-    "cross_entropy",
-    "layer_norm",
-    "feed_forward",
-    "when_checks_lie",
-    "attention",
-    "multi_head_attention",
-    "embedding",
-    "optimizers",
-    "schedules",
-    "steepest_descent",
-    "residual",
-    "signal_propagation",
-    "dropout",
-    "train_encoder",
-    "museum",
-    "train_encoder_decoder",
-    "bert",
-    "train_bert",
-    "plateau",
-    "cost",
-    "speed",
-    "many_machines",
-    "one_layer",
-    "internet_scale",
-    "taylor",
-    "jacobians",
-    "eigenvalues",
-    "expectation",
+    "010_transformer",
+    "110_gradient_check",
+    "120_linear",
+    "130_softmax",
+    "140_cross_entropy",
+    "150_layer_norm",
+    "160_feed_forward",
+    "170_when_checks_lie",
+    "210_attention",
+    "220_multi_head_attention",
+    "230_embedding",
+    "240_optimizers",
+    "250_schedules",
+    "260_steepest_descent",
+    "270_residual",
+    "280_signal_propagation",
+    "290_dropout",
+    "310_train_encoder",
+    "320_museum",
+    "330_train_encoder_decoder",
+    "340_bert",
+    "350_train_bert",
+    "360_plateau",
+    "410_cost",
+    "420_speed",
+    "450_many_machines",
+    "460_one_layer",
+    "470_internet_scale",
+    "910_taylor",
+    "920_jacobians",
+    "930_eigenvalues",
+    "940_expectation",
 )
 
 
 def every_exercise() -> Iterator[Exercise]:
     """Yield the exercises in the order of the book."""
     for chapter in CHAPTERS:
-        yield from import_module(f"{__name__}.{chapter}").EXERCISES
+        _, _, file = chapter.partition("_")
+        for exercise in import_module(f"{__name__}.{file}").EXERCISES:
+            yield replace(exercise, chapter=chapter)
 
 
 def find_exercise(name: str) -> Exercise:

@@ -4,25 +4,30 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
-from transformer_practice.engine.points import Point, normal
+from transformer_practice.engine.points import Point, sampler
 
 
-def draw_attention(name, batch, heads, length, keys, width, value_width):
-    """Draw the arguments of attention, with a mask that leaves every query a key."""
-    keep = np.random.default_rng(5).random((batch, heads, length, keys)) < 0.7
-    keep[0, 0, 0] = True
+def random_keep(B, H, T, S):
+    """Draw a mask that leaves every query a key."""
+    keep = np.random.default_rng(5).random((B, H, T, S)) < 0.7
     keep[..., 0] |= ~keep.any(axis=-1)
-    return Point(
-        name,
-        {
-            "query": normal(1, batch, heads, length, width),
-            "key": normal(2, batch, heads, keys, width),
-            "value": normal(3, batch, heads, keys, value_width),
-            "keep": keep,
-        },
-        normal(4, batch, heads, length, value_width),
-        {"B": batch, "H": heads, "T": length, "S": keys, "K": width, "K_v": value_width},
-    )
+    return keep
+
+
+def keep_with_a_full_row(B, H, T, S):
+    keep = random_keep(B, H, T, S)
+    keep[0, 0, 0] = True
+    return keep
+
+
+draw_attention = sampler(
+    "B H T S K K_v",
+    query="B H T K",
+    key="B H S K",
+    value="B H S K_v",
+    keep=keep_with_a_full_row,
+    cotangent="B H T K_v",
+)
 
 
 def attention_points():
@@ -140,33 +145,19 @@ def streaming_attention(query, key, value, block):
 
 
 def streaming_points():
-    def draw(name, length, keys, width, value_width, block):
-        return Point(
-            name,
-            {
-                "query": normal(1, length, width),
-                "key": normal(2, keys, width),
-                "value": normal(3, keys, value_width),
-                "block": block,
-            },
-            sizes={"T": length, "S": keys, "K": width, "K_v": value_width},
-        )
-
-    generic = draw("generic", 5, 7, 3, 2, 3)
-    query = generic.arguments["query"]
+    draw = sampler("T S K K_v", query="T K", key="S K", value="S K_v", block=3)
+    generic = draw("generic", 5, 7, 3, 2)
     return [
         generic,
         generic.variant("one block", block=10),
         generic.variant("one key at a time", block=1),
-        generic.variant("large scores", query=1000.0 * query),
-        draw("generic, other sizes", 2, 6, 5, 3, 2),
+        generic.variant("large scores", query=1000.0 * generic.arguments["query"]),
+        draw("generic, other sizes", 2, 6, 5, 3).variant("generic, other sizes", block=2),
     ]
 
 
 EXERCISES = [
     Exercise(
-        name="causal_keep",
-        chapter="210_attention",
         forward=ops.causal_keep,
         shapes=(
             "a whole number T -> keep (T, T) of booleans, True where query t may attend to key s",
@@ -179,8 +170,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="padding_keep",
-        chapter="210_attention",
         forward=ops.padding_keep,
         shapes=(
             "lengths (B,) of whole numbers, a whole number S -> keep (B, 1, 1, S) of booleans",
@@ -193,10 +182,7 @@ EXERCISES = [
         ),
     ),
     OpExercise(
-        name="attention",
-        chapter="210_attention",
         forward=ops.attention,
-        backward=ops.attention_backward,
         shapes=(
             "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or None -> "
             "output (..., T, K_v), cache. Leave rate and rng alone: they are for the chapter on "
@@ -223,8 +209,6 @@ EXERCISES = [
         within=("ops/softmax.py",),
     ),
     Exercise(
-        name="streaming_attention",
-        chapter="210_attention",
         forward=streaming_attention,
         shapes=("query (T, K), key (S, K), value (S, K_v), a whole number -> output (T, K_v)",),
         equations=("eq:attention",),

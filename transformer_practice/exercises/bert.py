@@ -9,7 +9,7 @@ from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops.cross_entropy import CrossEntropyCache
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Draws, Point, normal
+from transformer_practice.engine.points import Draws, Point, normal, sampler
 from transformer_practice.exercises.train_encoder import at_random
 
 
@@ -51,30 +51,24 @@ def smallest_bert_backward(
 
 
 def smallest_bert_points():
-    def draw(name, vocabulary, width, *shape):
-        ids = np.random.default_rng(1).integers(0, vocabulary - 1, shape)
+    def repeated_ids(B, T, V):
+        ids = np.random.default_rng(1).integers(0, V - 1, (B, T))
         ids[0, 1] = ids[0, 0]
-        return Point(
-            name,
-            {
-                "ids": ids,
-                "table": normal(2, vocabulary, width),
-                "positions": normal(3, shape[1], width),
-            },
-            normal(4, *shape, vocabulary),
-            {"B": shape[0], "T": shape[1], "V": vocabulary, "D": width},
-        )
+        return ids
 
-    generic = draw("generic", 9, 4, 2, 3)
-    one = {"ids": np.array([[4, 0, 7]]), "cotangent": generic.cotangent[:1]}
-    balanced = generic.cotangent - generic.cotangent.mean(axis=-1, keepdims=True)
+    draw = sampler(
+        "B T V D", ids=repeated_ids, table=("V D", 2), positions=("T D", 3), cotangent=("B T V", 4)
+    )
+    generic = draw("generic", 2, 3, 9, 4)
+    cotangent = generic.cotangent
+    balanced = cotangent - cotangent.mean(axis=-1, keepdims=True)
     return [
         generic,
         generic.variant("all words different", ids=np.array([[4, 0, 7], [2, 8, 1]])),
         generic.variant("one word", ids=np.full((2, 3), 5)),
-        generic.variant("one sequence", **one),
+        generic.variant("one sequence", ids=np.array([[4, 0, 7]]), cotangent=cotangent[:1]),
         generic.variant("cotangents of a loss", cotangent=balanced),
-        draw("generic, other sizes", 6, 5, 4, 2),
+        draw("generic, other sizes", 4, 2, 6, 5),
     ]
 
 
@@ -220,10 +214,7 @@ def builder(vocabulary, length, width, heads, hidden, placement="pre", dropout=0
 
 EXERCISES = [
     OpExercise(
-        name="smallest_bert",
-        chapter="340_bert",
         forward=smallest_bert,
-        backward=smallest_bert_backward,
         shapes=(
             "ids (B, T), table (V, D), positions (T, D) -> logits (B, T, V), cache",
             "dlogits (B, T, V) -> dtable (V, D), dpositions (T, D)",
@@ -247,10 +238,7 @@ EXERCISES = [
         terms={"dtable": tied_terms},
     ),
     OpExercise(
-        name="masked_loss",
-        chapter="340_bert",
         forward=masked_loss,
-        backward=masked_loss_backward,
         shapes=(
             "logits (B, T, V), targets (B, T), masked (B, T) of booleans -> loss, a number, and "
             "cache",
@@ -267,10 +255,7 @@ EXERCISES = [
         theorems=(Theorem("every row of dlogits sums to 0; those not masked are 0", row_sums),),
     ),
     LayerExercise(
-        name="Bert",
-        chapter="340_bert",
         forward=Bert.forward,
-        backward=Bert.backward,
         shapes=(
             "ids, masked and segment_ids (B, T) -> logits (M, V), cache; without masked (B, T, V)",
             "dlogits (M, V) -> None, for the ids, and grads by dotted names",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from transformer_core.foundation.names import join
 from transformer_core.models import Encoder
 from transformer_practice.engine.exercise import Exercise, LayerExercise
-from transformer_practice.engine.points import Point, normal
+from transformer_practice.engine.points import Point, sampler
 from transformer_practice.exercises.train_encoder import at_random_point
 
 
@@ -90,37 +90,21 @@ class RecomputingEncoder(Encoder):
 
 
 def recomputing_points():
-    def draw(name, batch, length, width, hidden, layers, placement):
-        return Point(
-            name,
-            {
-                "self": at_random_point(
-                    RecomputingEncoder,
-                    width,
-                    2,
-                    hidden,
-                    layers,
-                    placement=placement,
-                    final_norm=True,
-                ),
-                "x": normal(1, batch, length, width),
-            },
-            normal(2, batch, length, width),
-            {"B": batch, "T": length, "D": width, "F": hidden, "L": layers},
-        )
+    def encoder(D, F, L, placement="post"):
+        return at_random_point(RecomputingEncoder, D, 2, F, L, placement=placement, final_norm=True)
 
+    draw = sampler("B T D F L", self=encoder, x="B T D", cotangent="B T D")
+    generic = draw("generic", 2, 4, 6, 7, 3)
     return [
-        draw("generic", 2, 4, 6, 7, 3, "post"),
-        draw("one layer", 2, 4, 6, 7, 1, "post"),
-        draw("pre-LN", 2, 4, 6, 7, 3, "pre"),
-        draw("generic, other sizes", 3, 5, 4, 9, 2, "post"),
+        generic,
+        draw("one layer", 2, 4, 6, 7, 1),
+        generic.variant("pre-LN", self=encoder(6, 7, 3, "pre")),
+        draw("generic, other sizes", 3, 5, 4, 9, 2),
     ]
 
 
 EXERCISES = [
     Exercise(
-        name="count_bert_parameters",
-        chapter="410_cost",
         forward=count_bert_parameters,
         shapes=("V, T, D, F, L -> a whole number",),
         points=counts(
@@ -139,8 +123,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="count_operations",
-        chapter="410_cost",
         forward=count_operations,
         shapes=("B, T, D, F, L, V, M -> a whole number",),
         points=counts(
@@ -161,8 +143,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="count_bytes",
-        chapter="410_cost",
         forward=count_bytes,
         shapes=("B, T, D, H, F, L, V, M -> a whole number",),
         equations=("eq:cost-activations",),
@@ -185,10 +165,7 @@ EXERCISES = [
         ),
     ),
     LayerExercise(
-        name="RecomputingEncoder",
-        chapter="410_cost",
         forward=RecomputingEncoder.forward,
-        backward=RecomputingEncoder.backward,
         shapes=(
             "x (B, T, D) -> y (B, T, D), cache: the inputs of the layers, and what the final norm "
             "keeps; of self.layers and self.final_norm",

@@ -115,10 +115,7 @@ def distillation_terms(point):
 
 EXERCISES = [
     OpExercise(
-        name="cross_entropy",
-        chapter="140_cross_entropy",
         forward=ops.cross_entropy,
-        backward=ops.cross_entropy_backward,
         shapes=(
             "logits (..., V), targets (...) whole numbers, weights (...) or None for 1 everywhere "
             "-> loss: a number, cache",
@@ -146,10 +143,7 @@ EXERCISES = [
         terms={"dlogits": cross_entropy_terms},
     ),
     OpExercise(
-        name="distillation",
-        chapter="140_cross_entropy",
         forward=distillation,
-        backward=distillation_backward,
         shapes=(
             "logits and q (..., V), rows of q sum to 1 -> loss: a number, cache",
             "dloss: a number -> dlogits (..., V)",

@@ -139,10 +139,7 @@ def branch_points():
 
 EXERCISES = [
     OpExercise(
-        name="dropout",
-        chapter="290_dropout",
         forward=ops.dropout,
-        backward=ops.dropout_backward,
         shapes=(
             "x (...), p in [0, 1), a generator or None: evaluation -> y (...), cache. Draw the "
             "mask as rng.random(x.shape, np.float32) >= rate",
@@ -160,9 +157,7 @@ EXERCISES = [
     ),
     OpExercise(
         name="attention_with_dropout",
-        chapter="290_dropout",
         forward=ops.attention,
-        backward=ops.attention_backward,
         shapes=(
             "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or None, "
             "p, a generator or None -> output (..., T, K_v), cache. Drop with ops.dropout",
@@ -183,9 +178,7 @@ EXERCISES = [
     ),
     TrainedLayerExercise(
         name="ResidualWithDropout",
-        chapter="290_dropout",
         forward=Residual.forward,
-        backward=Residual.backward,
         shapes=(
             "x (..., D) -> y (..., D), cache. There are self.branch, self.norm, self.pre and "
             "self.dropout, the rate. Drop with ops.dropout; the branch gets rng=rng, too",
@@ -205,10 +198,7 @@ EXERCISES = [
         within=("ops/dropout.py", "layers/layer_norm.py", "ops/layer_norm.py", "ops/linear.py"),
     ),
     OpExercise(
-        name="drop_branch",
-        chapter="290_dropout",
         forward=drop_branch,
-        backward=drop_branch_backward,
         shapes=(
             "x (B, T, D), p, a generator -> y (B, T, D), cache. Draw one number a sequence, as "
             "rng.random(B), and keep the sequence if it is at least p",

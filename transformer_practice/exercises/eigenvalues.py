@@ -111,8 +111,6 @@ def norm_points():
 
 EXERCISES = [
     Exercise(
-        name="power_iteration",
-        chapter="930_eigenvalues",
         forward=power_iteration,
         shapes=("symmetric a (n, n), start (n,) -> value, a number, and vector (n,) of length 1",),
         equations=("eq:eigen-power",),
@@ -126,8 +124,6 @@ EXERCISES = [
         theorems=(Theorem("the vector has length 1", unit_length),),
     ),
     Exercise(
-        name="operator_norm",
-        chapter="930_eigenvalues",
         forward=operator_norm,
         shapes=(
             "forward(x) = x W and backward(y) = y W^T, width of x -> the largest singular value "

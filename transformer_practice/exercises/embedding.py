@@ -197,10 +197,7 @@ def bert_points():
 
 EXERCISES = [
     OpExercise(
-        name="embedding",
-        chapter="230_embedding",
         forward=ops.embedding,
-        backward=ops.embedding_backward,
         shapes=(
             "ids (...) of whole numbers, table (V, D) -> rows (..., D), cache",
             "drows (..., D) -> dtable (V, D)",
@@ -217,10 +214,7 @@ EXERCISES = [
         theorems=(table_sum("dtable"),),
     ),
     LayerExercise(
-        name="Embedding",
-        chapter="230_embedding",
         forward=Embedding.forward,
-        backward=Embedding.backward,
         shapes=(
             "ids (...) of whole numbers -> rows (..., D), cache. There is self.table (V, D)",
             'drows (..., D) -> None, {"table": dtable}: ids have no gradient',
@@ -237,10 +231,7 @@ EXERCISES = [
         within=("ops/embedding.py",),
     ),
     LayerExercise(
-        name="LearnedPositions",
-        chapter="230_embedding",
         forward=LearnedPositions.forward,
-        backward=LearnedPositions.backward,
         shapes=(
             "x (B, T, D) -> y (B, T, D), cache. There is self.table, which may be longer than T",
             'dy (B, T, D) -> dx (B, T, D), {"table": dtable}',
@@ -259,8 +250,6 @@ EXERCISES = [
         within=("ops/embedding.py",),
     ),
     Exercise(
-        name="sinusoidal_positions",
-        chapter="230_embedding",
         forward=ops.sinusoidal_positions,
         shapes=("whole numbers T and D, D even -> (T, D)",),
         signatures=("length, width, dtype=np.float64",),
@@ -274,10 +263,7 @@ EXERCISES = [
         theorems=(Theorem("the squares of each pair sum to 1", squares),),
     ),
     OpExercise(
-        name="tied_readout",
-        chapter="230_embedding",
         forward=ops.tied_readout,
-        backward=ops.tied_readout_backward,
         shapes=(
             "h (..., D), table (V, D), bias (V,) -> logits (..., V), cache",
             "dlogits (..., V) -> dh (..., D), dtable (V, D), dbias (V,)",
@@ -294,10 +280,7 @@ EXERCISES = [
         within=("ops/linear.py",),
     ),
     LayerExercise(
-        name="TiedReadout",
-        chapter="230_embedding",
         forward=TiedReadout.forward,
-        backward=TiedReadout.backward,
         shapes=(
             "h (..., D), table (V, D) -> logits (..., V), cache. There is self.bias (V,)",
             'dlogits (..., V) -> dh (..., D), dtable (V, D), {"bias": dbias}',
@@ -315,10 +298,7 @@ EXERCISES = [
         within=("ops/embedding.py", "ops/linear.py"),
     ),
     OpExercise(
-        name="bert_input",
-        chapter="230_embedding",
         forward=bert_input,
-        backward=bert_input_backward,
         shapes=(
             "ids and segments (B, T) of whole numbers, words (V, D), positions (T or more, D), "
             "segment_table (2, D) -> x (B, T, D), cache",

@@ -66,8 +66,6 @@ def runs_points():
 
 EXERCISES = [
     Exercise(
-        name="masked_sum",
-        chapter="940_expectation",
         forward=masked_sum,
         shapes=("x (D,), p the share that is dropped -> mean, variance: two numbers",),
         equations=("eq:expectation-sum",),
@@ -81,8 +79,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="mean_and_error",
-        chapter="940_expectation",
         forward=mean_and_error,
         shapes=("runs (n,) -> their mean, and the estimated standard deviation of that mean",),
         equations=("eq:expectation-mean",),

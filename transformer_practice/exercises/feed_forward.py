@@ -7,7 +7,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import FeedForward
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Point, normal, sampler
+from transformer_practice.engine.points import sampler
 from transformer_practice.exercises.structure import difference
 from transformer_practice.judges.theorems import random
 
@@ -58,28 +58,26 @@ def gelu_tanh_terms(point):
     }
 
 
+def feed_forward(D, F, activation="relu", bias=None):
+    def build(dtype):
+        rng = np.random.default_rng(5)
+        layer = random(FeedForward(D, F, rng, dtype, activation), rng)
+        if bias is not None:
+            layer.hidden.bias[...] = bias
+        return layer
+
+    return build
+
+
 def feed_forward_points():
-    def draw(name, batch, length, width, hidden, activation="relu", bias=None):
-        def build(dtype):
-            rng = np.random.default_rng(5)
-            layer = random(FeedForward(width, hidden, rng, dtype, activation), rng)
-            if bias is not None:
-                layer.hidden.bias[...] = bias
-            return layer
-
-        return Point(
-            name,
-            {"self": build, "x": normal(1, batch, length, width)},
-            normal(4, batch, length, width),
-            {"B": batch, "T": length, "D": width, "F": hidden},
-        )
-
+    draw = sampler("B T D F", self=feed_forward, x="B T D", cotangent=("B T D", 4))
+    generic = draw("generic", 2, 3, 4, 7)
     return [
-        draw("generic", 2, 3, 4, 7),
-        draw("GELU with tanh", 2, 3, 4, 7, "gelu_tanh"),
+        generic,
+        generic.variant("GELU with tanh", self=feed_forward(4, 7, "gelu_tanh")),
         draw("F = D", 2, 3, 5, 5),
-        draw("every unit on", 2, 3, 4, 7, bias=100.0),
-        draw("every unit off", 2, 3, 4, 7, bias=-100.0),
+        generic.variant("every unit on", self=feed_forward(4, 7, bias=100.0)),
+        generic.variant("every unit off", self=feed_forward(4, 7, bias=-100.0)),
         draw("one sequence", 1, 3, 4, 7),
         draw("generic, other sizes", 3, 2, 5, 6),
     ]
@@ -168,10 +166,7 @@ def gated_terms(point):
 
 def activation(name, points=activation_points, **about):
     return OpExercise(
-        name=name,
-        chapter="160_feed_forward",
         forward=getattr(ops, name),
-        backward=getattr(ops, f"{name}_backward"),
         shapes=("x (...) -> y (...), cache", "dy (...) -> dx (...)"),
         inputs=("x",),
         points=points,
@@ -212,10 +207,7 @@ EXERCISES = [
         terms={"dx": gelu_tanh_terms},
     ),
     LayerExercise(
-        name="FeedForward",
-        chapter="160_feed_forward",
         forward=FeedForward.forward,
-        backward=FeedForward.backward,
         shapes=(
             "x (..., D) -> y (..., D), cache; self.hidden and self.output are Linear layers, "
             "self.activate(h) returns active, cache. rng is there because every branch is given "
@@ -240,10 +232,7 @@ EXERCISES = [
         ),
     ),
     OpExercise(
-        name="gated",
-        chapter="160_feed_forward",
         forward=gated,
-        backward=gated_backward,
         shapes=(
             "x (..., D), gate_weight and value_weight (D, F), output_weight (F, D) -> y (..., D), "
             "cache",

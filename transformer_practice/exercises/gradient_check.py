@@ -134,8 +134,6 @@ def spread_terms(point):
 
 EXERCISES = [
     Exercise(
-        name="central_difference",
-        chapter="110_gradient_check",
         forward=gradient_check.central_difference,
         shapes=("f maps an array of the shape of x to a number, x (...) -> (...)",),
         signatures=("f, x, h=1e-5",),
@@ -150,8 +148,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="complex_step",
-        chapter="110_gradient_check",
         forward=gradient_check.complex_step,
         shapes=("f maps a complex array of the shape of x to a number, x (...) -> (...), real",),
         signatures=("f, x, h=1e-20",),
@@ -164,8 +160,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="gradient_error",
-        chapter="110_gradient_check",
         forward=gradient_check.gradient_error,
         shapes=("gradient and reference (...) -> norm, worst: two numbers",),
         returns=("norm", "worst"),
@@ -179,10 +173,7 @@ EXERCISES = [
         ),
     ),
     OpExercise(
-        name="spread",
-        chapter="110_gradient_check",
         forward=spread,
-        backward=spread_backward,
         shapes=(
             "x (..., D), gamma (D,) -> y (..., D), cache",
             "dy (..., D) -> dx (..., D), dgamma (D,)",

@@ -84,8 +84,6 @@ def velocity_terms(point):
 
 EXERCISES = [
     Exercise(
-        name="outer_step",
-        chapter="470_internet_scale",
         forward=outer_step,
         shapes=(
             "shared and velocity (...), ends (N, ...), weights (N,) -> the new shared and the new "

@@ -90,8 +90,6 @@ def adjoint_points():
 
 EXERCISES = [
     Exercise(
-        name="jacobian",
-        chapter="920_jacobians",
         forward=jacobian,
         shapes=("f from (n,) to (m,), x (n,) -> (m, n), by central differences",),
         equations=("eq:jacobian-linear-map",),
@@ -103,8 +101,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="is_adjoint",
-        chapter="920_jacobians",
         forward=is_adjoint,
         shapes=("two linear functions, a shape and a generator -> True or False",),
         points=adjoint_points,

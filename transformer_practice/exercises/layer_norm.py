@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import LayerNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Point, normal, sampler
+from transformer_practice.engine.points import sampler
 from transformer_practice.exercises.structure import difference, row_sums
 from transformer_practice.judges.theorems import random
 
@@ -69,22 +69,17 @@ def output_terms(point):
     return {"the normalised input times gamma": gamma * x_hat, "beta": beta * np.ones_like(x_hat)}
 
 
+def layer_norm_layer(D):
+    return lambda dtype: random(LayerNorm(D, dtype, eps=0.1), np.random.default_rng(5))
+
+
 def layer_points():
-    def draw(name, batch, length, width, fresh=False):
-        def build(dtype):
-            layer = LayerNorm(width, dtype, eps=0.1)
-            return layer if fresh else random(layer, np.random.default_rng(5))
-
-        return Point(
-            name,
-            {"self": build, "x": normal(1, batch, length, width)},
-            normal(4, batch, length, width),
-            {"B": batch, "T": length, "D": width},
-        )
-
+    draw = sampler("B T D", self=layer_norm_layer, x="B T D", cotangent=("B T D", 4))
+    generic = draw("generic", 3, 4, 7)
+    fresh = "a fresh layer: gamma = 1, beta = 0"
     return [
-        draw("generic", 3, 4, 7),
-        draw("a fresh layer: gamma = 1, beta = 0", 3, 4, 7, fresh=True),
+        generic,
+        generic.variant(fresh, self=lambda dtype: LayerNorm(7, dtype, eps=0.1)),
         draw("one row", 1, 1, 7),
         draw("generic, other sizes", 2, 3, 5),
     ]
@@ -139,10 +134,7 @@ def rms_norm_terms(point):
 
 EXERCISES = [
     OpExercise(
-        name="layer_norm",
-        chapter="150_layer_norm",
         forward=ops.layer_norm,
-        backward=ops.layer_norm_backward,
         shapes=(
             "x (..., D), gamma and beta (D,) -> y (..., D), cache",
             "dy (..., D) -> dx (..., D), dgamma (D,), dbeta (D,)",
@@ -170,10 +162,7 @@ EXERCISES = [
         terms={"y": output_terms, "dx": layer_norm_terms},
     ),
     LayerExercise(
-        name="LayerNorm",
-        chapter="150_layer_norm",
         forward=LayerNorm.forward,
-        backward=LayerNorm.backward,
         shapes=(
             "x (..., D), self.gamma and self.beta (D,), self.eps -> y (..., D), cache",
             "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names gamma and beta",
@@ -191,10 +180,7 @@ EXERCISES = [
         ),
     ),
     OpExercise(
-        name="rms_norm",
-        chapter="150_layer_norm",
         forward=ops.rms_norm,
-        backward=ops.rms_norm_backward,
         shapes=(
             "x (..., D), gamma (D,) -> y (..., D), cache",
             "dy (..., D) -> dx (..., D), dgamma (D,)",

@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import Linear
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Point, normal, sampler
+from transformer_practice.engine.points import sampler
 from transformer_practice.exercises.structure import difference
 from transformer_practice.judges.theorems import random
 
@@ -40,22 +40,20 @@ def adjoint_in_weight(point, outputs):
     return difference((point.cotangent * (x @ weight)).sum(), (outputs["dweight"] * weight).sum())
 
 
+def linear_layer(D_in, D_out, bias=True):
+    def build(dtype):
+        rng = np.random.default_rng(5)
+        return random(Linear(D_in, D_out, rng, dtype, bias), rng)
+
+    return build
+
+
 def layer_points():
-    def draw(name, batch, length, width_in, width_out, bias=True):
-        def build(dtype):
-            rng = np.random.default_rng(5)
-            return random(Linear(width_in, width_out, rng, dtype, bias), rng)
-
-        return Point(
-            name,
-            {"self": build, "x": normal(1, batch, length, width_in)},
-            normal(4, batch, length, width_out),
-            {"B": batch, "T": length, "D_in": width_in, "D_out": width_out},
-        )
-
+    draw = sampler("B T D_in D_out", self=linear_layer, x="B T D_in", cotangent=("B T D_out", 4))
+    generic = draw("generic", 3, 4, 5, 7)
     return [
-        draw("generic", 3, 4, 5, 7),
-        draw("no bias", 3, 4, 5, 7, bias=False),
+        generic,
+        generic.variant("no bias", self=linear_layer(5, 7, bias=False)),
         draw("square weight", 3, 4, 5, 5),
         draw("one sequence", 1, 4, 5, 7),
         draw("generic, other sizes", 2, 5, 4, 3),
@@ -114,10 +112,7 @@ def three_terms(point):
 
 EXERCISES = [
     OpExercise(
-        name="linear",
-        chapter="120_linear",
         forward=ops.linear,
-        backward=ops.linear_backward,
         shapes=(
             "x (..., D_in), weight (D_in, D_out), bias (D_out,) -> y (..., D_out), cache",
             "dy (..., D_out) -> dx (..., D_in), dweight (D_in, D_out), dbias (D_out,)",
@@ -139,10 +134,7 @@ EXERCISES = [
         ),
     ),
     LayerExercise(
-        name="Linear",
-        chapter="120_linear",
         forward=Linear.forward,
-        backward=Linear.backward,
         shapes=(
             "x (..., D_in), self.weight (D_in, D_out), self.bias (D_out,) or None -> y (..., "
             "D_out), cache",
@@ -163,10 +155,7 @@ EXERCISES = [
         ),
     ),
     OpExercise(
-        name="three_linear",
-        chapter="120_linear",
         forward=three_linear,
-        backward=three_linear_backward,
         shapes=(
             "x (..., D_in), weights (3, D_in, D_out), biases (3, D_out) -> y (3, ..., D_out), "
             "cache",

@@ -135,10 +135,7 @@ def norm_points():
 
 EXERCISES = [
     OpExercise(
-        name="all_gather",
-        chapter="450_many_machines",
         forward=all_gather,
-        backward=all_gather_backward,
         shapes=(
             "x (N, T, D), the piece of each of N ranks -> y (N, N T, D), what each rank holds "
             "afterwards; cache",
@@ -162,8 +159,6 @@ EXERCISES = [
         within=("distributed/sequence_parallel.py",),
     ),
     NormExercise(
-        name="norm_over_ranks",
-        chapter="450_many_machines",
         forward=norm_over_ranks,
         shapes=(
             "a list with a dict of arrays for each rank, its own pieces; a dict of what every "

@@ -5,8 +5,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import AttentionSpec, MultiHeadCrossAttention, MultiHeadSelfAttention
 from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Point, drawn, normal
-from transformer_practice.exercises.attention import relative
+from transformer_practice.engine.points import Point, drawn, normal, sampler
+from transformer_practice.exercises.attention import random_keep, relative
 
 WITHIN = ("ops/attention.py", "ops/softmax.py", "ops/heads.py", "ops/linear.py")
 
@@ -52,20 +52,13 @@ def build(kind, width, heads, key_width, value_width):
     return drawn(lambda dtype: kind(width, spec, rng, dtype), seed=9)
 
 
-def draw_self(name, batch, length, *widths):
-    width, heads, key_width, value_width = widths
-    keep = np.random.default_rng(5).random((batch, heads, length, length)) < 0.7
-    keep[..., 0] |= ~keep.any(axis=-1)
-    return Point(
-        name,
-        {
-            "self": build(MultiHeadSelfAttention, *widths),
-            "x": normal(1, batch, length, width) / 3,
-            "keep": keep,
-        },
-        normal(4, batch, length, width),
-        {"B": batch, "T": length, "D": width, "H": heads, "K": key_width, "K_v": value_width},
-    )
+draw_self = sampler(
+    "B T D H K K_v",
+    self=lambda D, H, K, K_v: build(MultiHeadSelfAttention, D, H, K, K_v),
+    x=lambda B, T, D: normal(1, B, T, D) / 3,
+    keep=lambda B, H, T: random_keep(B, H, T, T),
+    cotangent=("B T D", 4),
+)
 
 
 def self_points():
@@ -87,29 +80,14 @@ def self_points():
     ]
 
 
-def draw_cross(name, batch, length, keys, *widths):
-    width, heads, key_width, value_width = widths
-    keep = np.random.default_rng(5).random((batch, heads, length, keys)) < 0.7
-    keep[..., 0] |= ~keep.any(axis=-1)
-    return Point(
-        name,
-        {
-            "self": build(MultiHeadCrossAttention, *widths),
-            "x": normal(1, batch, length, width) / 3,
-            "source": normal(2, batch, keys, width) / 3,
-            "keep": keep,
-        },
-        normal(4, batch, length, width),
-        {
-            "B": batch,
-            "T": length,
-            "S": keys,
-            "D": width,
-            "H": heads,
-            "K": key_width,
-            "K_v": value_width,
-        },
-    )
+draw_cross = sampler(
+    "B T S D H K K_v",
+    self=lambda D, H, K, K_v: build(MultiHeadCrossAttention, D, H, K, K_v),
+    x=lambda B, T, D: normal(1, B, T, D) / 3,
+    source=lambda B, S, D: normal(2, B, S, D) / 3,
+    keep=random_keep,
+    cotangent=("B T D", 4),
+)
 
 
 def cross_points():
@@ -186,21 +164,14 @@ def multi_query_attention_backward(doutput, cache):
 
 
 def multi_query_points():
-    def draw(name, batch, heads, length, keys, width, value_width):
-        keep = np.random.default_rng(5).random((batch, heads, length, keys)) < 0.7
-        keep[..., 0] |= ~keep.any(axis=-1)
-        return Point(
-            name,
-            {
-                "query": normal(1, batch, heads, length, width),
-                "key": normal(2, batch, keys, width),
-                "value": normal(3, batch, keys, value_width),
-                "keep": keep,
-            },
-            normal(4, batch, heads, length, value_width),
-            {"B": batch, "H": heads, "T": length, "S": keys, "K": width, "K_v": value_width},
-        )
-
+    draw = sampler(
+        "B H T S K K_v",
+        query="B H T K",
+        key="B S K",
+        value="B S K_v",
+        keep=random_keep,
+        cotangent="B H T K_v",
+    )
     generic = draw("generic", 2, 3, 5, 7, 11, 13)
     query, _, _, keep = generic.arguments.values()
     one_head = {"query": query[:, :1], "keep": keep[:, :1], "cotangent": generic.cotangent[:, :1]}
@@ -214,8 +185,6 @@ def multi_query_points():
 
 EXERCISES = [
     Exercise(
-        name="split_heads",
-        chapter="220_multi_head_attention",
         forward=ops.split_heads,
         shapes=("x (B, T, H*K), a whole number H -> (B, H, T, K)",),
         points=split_points,
@@ -226,8 +195,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="merge_heads",
-        chapter="220_multi_head_attention",
         forward=ops.merge_heads,
         shapes=("x (B, H, T, K) -> (B, T, H*K)",),
         points=merge_points,
@@ -239,10 +206,7 @@ EXERCISES = [
         ),
     ),
     LayerExercise(
-        name="MultiHeadSelfAttention",
-        chapter="220_multi_head_attention",
         forward=MultiHeadSelfAttention.forward,
-        backward=MultiHeadSelfAttention.backward,
         shapes=(
             "x (B, T, D), keep that broadcasts to (B, H, T, T) or None -> y (B, T, D), cache. "
             "There are self.query_key_value and self.output, linear layers, self.heads, and "
@@ -269,10 +233,7 @@ EXERCISES = [
         within=WITHIN,
     ),
     LayerExercise(
-        name="MultiHeadCrossAttention",
-        chapter="220_multi_head_attention",
         forward=MultiHeadCrossAttention.forward,
-        backward=MultiHeadCrossAttention.backward,
         shapes=(
             "x (B, T, D), source (B, S, D), keep that broadcasts to (B, H, T, S) or None -> y (B, "
             "T, D), cache. There are self.query, self.key_value and self.output, linear layers, "
@@ -300,10 +261,7 @@ EXERCISES = [
         within=WITHIN,
     ),
     OpExercise(
-        name="multi_query_attention",
-        chapter="220_multi_head_attention",
         forward=multi_query_attention,
-        backward=multi_query_attention_backward,
         shapes=(
             "query (B, H, T, K), key (B, S, K), value (B, S, K_v), keep of booleans or None -> "
             "output (B, H, T, K_v), cache",

@@ -41,8 +41,6 @@ def points():
 
 EXERCISES = [
     Exercise(
-        name="length_and_cosine",
-        chapter="320_museum",
         forward=length_and_cosine,
         shapes=("two arrays of one shape (...) -> length, cosine: two numbers",),
         equations=("eq:matrix-inner-rules",),

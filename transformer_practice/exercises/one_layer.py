@@ -11,7 +11,7 @@ from transformer_core.layers import Linear
 from transformer_core.ops import relu, relu_backward
 from transformer_core.ranks import on_threads
 from transformer_practice.engine.exercise import OpExercise, Theorem
-from transformer_practice.engine.points import Point, normal
+from transformer_practice.engine.points import normal, sampler
 from transformer_practice.exercises.structure import difference
 
 
@@ -60,29 +60,24 @@ def linear_of(weight, bias):
 
 
 def feed_forward_points():
-    def draw(name, ranks, batch, length, width, hidden):
-        return Point(
-            name,
-            {
-                "x": normal(1, batch, length, width),
-                "hidden_weights": normal(2, ranks, width, hidden),
-                "hidden_biases": normal(3, ranks, hidden),
-                "output_weights": normal(4, ranks, hidden, width),
-                "output_bias": normal(5, width),
-            },
-            normal(6, batch, length, width),
-            {"N": ranks, "B": batch, "T": length, "D": width, "F": ranks * hidden},
-        )
-
-    generic = draw("generic", 2, 3, 4, 5, 7)
+    draw = sampler(
+        "N B T D F",
+        x="B T D",
+        hidden_weights=lambda N, D, F: normal(2, N, D, F // N),
+        hidden_biases=lambda N, F: normal(3, N, F // N),
+        output_weights=lambda N, D, F: normal(4, N, F // N, D),
+        output_bias=("D", 5),
+        cotangent=("B T D", 6),
+    )
+    generic = draw("generic", 2, 3, 4, 5, 14)
     return [
         generic,
         generic.sliced("one sequence", np.s_[:1], "x"),
         generic.sliced("no batch axis", 0, "x"),
         generic.variant("no output bias", output_bias=np.zeros(5)),
         draw("one rank", 1, 3, 4, 5, 7),
-        draw("three ranks", 3, 2, 4, 5, 7),
-        draw("generic, other sizes", 2, 5, 3, 4, 11),
+        draw("three ranks", 3, 2, 4, 5, 21),
+        draw("generic, other sizes", 2, 5, 3, 4, 22),
     ]
 
 
@@ -144,16 +139,13 @@ def split_cross_entropy_backward(dloss, caches):
 
 
 def cross_entropy_points():
-    def draw(name, ranks, positions, width):
-        targets = np.random.default_rng(2).integers(ranks * width, size=positions)
-        return Point(
-            name,
-            {"logits": normal(1, ranks, positions, width), "targets": targets},
-            -1.7,
-            {"N": ranks, "M": positions, "V": ranks * width},
-        )
-
-    generic = draw("generic", 2, 6, 5)
+    draw = sampler(
+        "N M V",
+        logits=lambda N, M, V: normal(1, N, M, V // N),
+        targets=lambda M, V: np.random.default_rng(2).integers(V, size=M),
+        cotangent=-1.7,
+    )
+    generic = draw("generic", 2, 6, 10)
     logits, targets = generic.arguments.values()
     far = np.array([[[1000.0]], [[-1000.0]]])
     return [
@@ -162,8 +154,8 @@ def cross_entropy_points():
         generic.variant("every target on one rank", targets=targets % 5),
         generic.variant("cotangent 1", cotangent=1.0),
         draw("one rank", 1, 6, 5),
-        draw("three ranks", 3, 4, 5),
-        draw("generic, other sizes", 2, 3, 7),
+        draw("three ranks", 3, 4, 15),
+        draw("generic, other sizes", 2, 3, 14),
     ]
 
 
@@ -185,10 +177,7 @@ def cross_entropy_terms(point):
 
 EXERCISES = [
     OpExercise(
-        name="split_feed_forward",
-        chapter="460_one_layer",
         forward=split_feed_forward,
-        backward=split_feed_forward_backward,
         shapes=(
             "x (..., D), hidden_weights (N, D, F/N), hidden_biases (N, F/N), output_weights (N, "
             "F/N, D), output_bias (D,) -> y (..., D), cache; with ReLU",
@@ -215,10 +204,7 @@ EXERCISES = [
         terms={"dx": ranks_terms, "y": written_terms},
     ),
     OpExercise(
-        name="split_cross_entropy",
-        chapter="460_one_layer",
         forward=split_cross_entropy,
-        backward=split_cross_entropy_backward,
         shapes=(
             "logits (N, M, V/N), targets (M,) of 0 to V - 1 -> loss, cache; rank r has the tokens "
             "from r V/N on",

@@ -92,8 +92,6 @@ def rmsprop_points():
 
 EXERCISES = [
     UpdateExercise(
-        name="SGD",
-        chapter="240_optimizers",
         forward=SGD.update,
         shapes=(
             "Changes parameter and its velocity v in place. There are self.learning_rate and "
@@ -110,8 +108,6 @@ EXERCISES = [
         ),
     ),
     UpdateExercise(
-        name="Adam",
-        chapter="240_optimizers",
         forward=Adam.update,
         shapes=(
             "Changes parameter and the averages m and v in place. There are self.learning_rate, "
@@ -127,8 +123,6 @@ EXERCISES = [
         ),
     ),
     UpdateExercise(
-        name="AdamW",
-        chapter="240_optimizers",
         forward=AdamW.update,
         shapes=(
             "Changes parameter, m and v in place. Beside what Adam has there are "
@@ -147,8 +141,6 @@ EXERCISES = [
         within=("optim/adam.py",),
     ),
     UpdateExercise(
-        name="RMSprop",
-        chapter="240_optimizers",
         forward=RMSprop.update,
         shapes=(
             "Changes parameter and the average v in place. There are self.learning_rate, "

@@ -71,10 +71,7 @@ def by_the_strength(point, outputs):
 
 EXERCISES = [
     OpExercise(
-        name="neighbour_loss",
-        chapter="360_plateau",
         forward=neighbour_loss,
-        backward=neighbour_loss_backward,
         shapes=(
             "u and w (...), length a whole number -> loss (...), cache",
             "dloss (...) -> du (...), dw (...)",

@@ -153,10 +153,7 @@ def gain(point, outputs):
 
 EXERCISES = [
     LayerExercise(
-        name="Residual",
-        chapter="270_residual",
         forward=Residual.forward,
-        backward=Residual.backward,
         shapes=(
             "x (..., D) -> y (..., D), cache. There are self.branch, self.norm and self.pre: True "
             "for Pre-LN. context goes to the branch as it is, and so does rng=rng: what is "
@@ -179,10 +176,7 @@ EXERCISES = [
         within=("layers/layer_norm.py", "ops/layer_norm.py", "ops/linear.py"),
     ),
     LayerExercise(
-        name="ReZero",
-        chapter="270_residual",
         forward=ReZero.forward,
-        backward=ReZero.backward,
         shapes=(
             "x (..., D) -> y (..., D), cache. There are self.branch and self.rho (1,)",
             "dy (..., D) -> dx (..., D), grads: a dict with the names of self.parameters()",

@@ -110,8 +110,6 @@ def square_of_the_norm(point, outputs):
 
 EXERCISES = [
     Exercise(
-        name="clip_by_global_norm",
-        chapter="250_schedules",
         forward=clip_by_global_norm,
         shapes=(
             "a dict of arrays, a number -> a new dict, and the norm of all gradients together "
@@ -133,8 +131,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="warmup_stable_decay",
-        chapter="250_schedules",
         forward=warmup_stable_decay,
         shapes=("step is one of 1 to steps; warmup and decay count steps -> the learning rate",),
         points=schedule_points,
@@ -146,8 +142,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="in_micro_batches",
-        chapter="250_schedules",
         forward=in_micro_batches,
         shapes=(
             "a function of a batch, a whole number, the arrays of the batch -> loss, grads: what "

@@ -44,8 +44,6 @@ def output_points():
 
 EXERCISES = [
     Exercise(
-        name="divide_outputs",
-        chapter="280_signal_propagation",
         forward=divide_outputs,
         shapes=(
             "a dict of arrays under dotted names, a whole number n -> a new dict of the same names",

@@ -4,23 +4,18 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_practice.engine.exercise import OpExercise, Theorem
-from transformer_practice.engine.points import Point, normal, sampler
+from transformer_practice.engine.points import sampler
 from transformer_practice.exercises.structure import row_sums
 
 
 def softmax_points():
-    def draw(name, batch, length, keys):
-        shape = batch, length, keys
-        keep = np.random.default_rng(7).random(shape) < 0.7
+    def random_keep(B, T, S):
+        keep = np.random.default_rng(7).random((B, T, S)) < 0.7
         keep[0, 0], keep[-1, -1] = True, False
         keep[..., 0] |= ~keep.any(axis=-1)
-        return Point(
-            name,
-            {"x": normal(1, *shape), "keep": keep},
-            normal(2, *shape),
-            {"B": batch, "T": length, "S": keys},
-        )
+        return keep
 
+    draw = sampler("B T S", x="B T S", keep=random_keep, cotangent="B T S")
     generic = draw("generic", 2, 3, 5)
     keep = generic.arguments["keep"]
     nothing = keep.copy()
@@ -84,10 +79,7 @@ def log_softmax_terms(point):
 
 EXERCISES = [
     OpExercise(
-        name="softmax",
-        chapter="130_softmax",
         forward=ops.softmax,
-        backward=ops.softmax_backward,
         shapes=(
             "x (..., S), keep of booleans or None -> weights (..., S), cache; a row that keeps "
             "nothing gets zeros",
@@ -106,11 +98,8 @@ EXERCISES = [
         terms={"dx": softmax_terms},
     ),
     OpExercise(
-        name="log_softmax",
         within=("ops/softmax.py",),
-        chapter="130_softmax",
         forward=log_softmax,
-        backward=log_softmax_backward,
         shapes=("x (..., S) -> y (..., S), cache", "dy (..., S) -> dx (..., S)"),
         equations=("y_i = x_i - ln(sum over j of e^x_j)", "yours to derive"),
         signatures=("", "dy, cache"),

@@ -63,8 +63,6 @@ def parts_points():
 
 EXERCISES = [
     CombineExercise(
-        name="combine",
-        chapter="420_speed",
         forward=combine,
         shapes=(
             "a list of (count, loss, grads), grads a dict of arrays -> count, loss, grads of the "

@@ -86,8 +86,6 @@ def step_points():
 
 EXERCISES = [
     Exercise(
-        name="orthogonalize",
-        chapter="260_steepest_descent",
         forward=orthogonalize,
         shapes=("matrix (rows, columns) -> the same shape; zeros for a matrix of zeros",),
         signatures=("matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)",),
@@ -101,8 +99,6 @@ EXERCISES = [
         theorems=(Theorem("the singular vectors stay", same_vectors),),
     ),
     UpdateExercise(
-        name="Muon",
-        chapter="260_steepest_descent",
         forward=Muon.turn,
         shapes=(
             "Changes parameter (D_in, D_out) in place; b is the momentum, with this gradient in "
@@ -121,8 +117,6 @@ EXERCISES = [
         method="turn",
     ),
     Exercise(
-        name="steps_to_half",
-        chapter="260_steepest_descent",
         forward=steps_to_half,
         shapes=("0 < x <= 1 and a, b, c -> how many steps bring x to at least 1/2",),
         equations=("eq:newton-schulz-values",),

@@ -50,8 +50,6 @@ def imaginary_points():
 
 EXERCISES = [
     Exercise(
-        name="five_point",
-        chapter="910_taylor",
         forward=five_point,
         shapes=("a function and two numbers -> f'(x)",),
         points=points,
@@ -62,8 +60,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="one_sided",
-        chapter="910_taylor",
         forward=one_sided,
         shapes=("a function and two numbers -> f'(x), from f at x, x + h and x + 2h",),
         equations=("eq:taylor-remainder",),
@@ -76,8 +72,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="imaginary_step",
-        chapter="910_taylor",
         forward=imaginary_step,
         shapes=("an analytic function and two numbers -> f'(x), a real number",),
         points=imaginary_points,

@@ -179,8 +179,6 @@ def sum_of_weights(point, outputs):
 
 EXERCISES = [
     MaskingExercise(
-        name="mask",
-        chapter="350_train_bert",
         forward=mask,
         shapes=(
             "ids (B, T) -> inputs (B, T), masked (B, T) of booleans; 0 to 4 are special tokens, 4 "
@@ -197,8 +195,6 @@ EXERCISES = [
         ),
     ),
     DrawExercise(
-        name="draw",
-        chapter="350_train_bert",
         forward=draw,
         shapes=("ids (B, T) -> masked (B, T) of booleans; 0 to 4 are special tokens",),
         equations=("eq:masking",),
@@ -211,8 +207,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="credit_step",
-        chapter="350_train_bert",
         forward=credit_step,
         shapes=("weights (K,), probabilities (N, K) -> new weights (K,)",),
         points=credit_points,

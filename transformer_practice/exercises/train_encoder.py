@@ -155,10 +155,7 @@ def baseline_points():
 
 EXERCISES = [
     OpExercise(
-        name="mean_squared_error",
-        chapter="310_train_encoder",
         forward=ops.mean_squared_error,
-        backward=ops.mean_squared_error_backward,
         shapes=(
             "prediction and target (...) -> loss, a number, and cache",
             "dloss, a number -> dprediction (...)",
@@ -173,10 +170,7 @@ EXERCISES = [
         theorems=(Theorem("<dprediction, error> is twice the loss times dloss", euler),),
     ),
     LayerExercise(
-        name="EncoderLayer",
-        chapter="310_train_encoder",
         forward=EncoderLayer.forward,
-        backward=EncoderLayer.backward,
         shapes=(
             "x (B, T, D) -> y (B, T, D), cache; of self.attention, called as forward(x, keep, "
             "rng=rng), and of self.feed_forward, as forward(x, rng=rng)",
@@ -195,10 +189,7 @@ EXERCISES = [
         ),
     ),
     LayerExercise(
-        name="Encoder",
-        chapter="310_train_encoder",
         forward=Encoder.forward,
-        backward=Encoder.backward,
         shapes=(
             "x (B, T, D) -> y (B, T, D), cache; of self.layers and self.final_norm, or None",
             "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
@@ -214,8 +205,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="linear_baseline",
-        chapter="310_train_encoder",
         forward=linear_baseline,
         shapes=("inputs and targets (B, T, D), unseen (..., D) -> predictions (..., D)",),
         equations=("eq:linear",),

@@ -150,10 +150,7 @@ def reading_points():
 
 EXERCISES = [
     LayerExercise(
-        name="DecoderLayer",
-        chapter="330_train_encoder_decoder",
         forward=DecoderLayer.forward,
-        backward=DecoderLayer.backward,
         shapes=(
             "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.self_attention, "
             "self.cross_attention and self.feed_forward",
@@ -171,10 +168,7 @@ EXERCISES = [
         ),
     ),
     LayerExercise(
-        name="Decoder",
-        chapter="330_train_encoder_decoder",
         forward=Decoder.forward,
-        backward=Decoder.backward,
         shapes=(
             "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.layers and "
             "self.final_norm, or None",
@@ -192,8 +186,6 @@ EXERCISES = [
         terms={"dsource": terms_of_the_source},
     ),
     Exercise(
-        name="read_plainly",
-        chapter="330_train_encoder_decoder",
         forward=read_plainly,
         shapes=("source (B, S), keep, two whole numbers -> tokens (B, number), without the start",),
         points=reading_points,

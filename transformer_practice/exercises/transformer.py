@@ -63,8 +63,6 @@ def causal_points():
 
 EXERCISES = [
     Exercise(
-        name="count_parameters",
-        chapter="010_transformer",
         forward=count_parameters,
         shapes=("sizes of an encoder -> the number of its parameters",),
         equations=("eq:whole-layer-parameters",),
@@ -78,8 +76,6 @@ EXERCISES = [
         ),
     ),
     Exercise(
-        name="causal_attention",
-        chapter="010_transformer",
         forward=causal_attention,
         shapes=(
             "x (B, T, D), W_qkv (D, 3 D), b_qkv (3 D,), W_o (D, D), b_o (D,), H heads -> (B, T, D)",

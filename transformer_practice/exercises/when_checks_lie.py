@@ -39,8 +39,6 @@ def direction_points():
 
 EXERCISES = [
     Exercise(
-        name="directional_derivative",
-        chapter="170_when_checks_lie",
         forward=directional_derivative,
         shapes=(
             "f maps a complex array of the shape of x to a number, x and direction (...) -> a "
