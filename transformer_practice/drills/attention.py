@@ -1,7 +1,9 @@
 """Chapter 210: one query of attention, forward and backward."""
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn, outer
+from transformer_practice.drills.exact import drawn
 from transformer_practice.drills.softmax import broken_couplings, exponentials
 
 
@@ -12,12 +14,12 @@ def attention(rng):
         scores = key @ query / 2
         value, doutput = drawn(rng, 3, 2, low=-4, high=4), drawn(rng, 2)
         if (
-            len(set(key)) == 3
+            len(set(map(tuple, key))) == 3
             and min(scores) == 0
             and 0 < max(scores) <= 3
             and all(score.denominator == 1 for score in scores)
         ):
-            powers = exponentials(map(int, scores))
+            powers = exponentials(scores)
             weights = powers / sum(powers)
             output = weights @ value
             if (output @ doutput).denominator == 1:
@@ -63,13 +65,11 @@ def attention(rng):
             ),
             Step(
                 "V̄, the gradient of the values",
-                outer(weights, doutput),
+                np.outer(weights, doutput),
                 "v̄ᵢ = aᵢ ō: a value hears as much as its weight lets through.",
                 {
-                    "The weights are left out: each value gets ō.": Array([doutput] * 3),
-                    "Each value gets a third of ō; it gets its weight's share.": Array(
-                        [doutput / 3] * 3
-                    ),
+                    "The weights are left out: each value gets ō.": [doutput] * 3,
+                    "Each value gets a third of ō; it gets its weight's share.": [doutput / 3] * 3,
                 },
             ),
             Step(

@@ -4,9 +4,11 @@ import random
 import sys
 import textwrap
 
+import numpy as np
+
 from transformer_practice.drills import DRILLS, draw
 from transformer_practice.drills.drill import LEVELS
-from transformer_practice.drills.exact import Array, form, parse, show
+from transformer_practice.drills.exact import form, numbers, parse, show
 
 
 def add_parser(subcommands):
@@ -99,10 +101,10 @@ def show_answer(step):
 
 def laid_out(value):
     """What follows an equals sign: a number, a row in brackets, or the rows of a matrix."""
-    if not isinstance(value, Array):
+    if np.ndim(value) == 0:
         return f" {show(value)}"
-    if not value.is_matrix:
+    if np.ndim(value) == 1:
         return f" ({show(value)})"
-    width = max(len(show(entry)) for entry in value.flat)
+    width = max(len(show(entry)) for entry in numbers(value))
     rows = ("  ".join(f"{show(entry):>{width}}" for entry in row) for row in value)
     return "".join(f"\n      {row}" for row in rows)

@@ -2,8 +2,10 @@
 
 from fractions import Fraction
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn
+from transformer_practice.drills.exact import drawn, exact
 from transformer_practice.drills.softmax import exponentials
 
 
@@ -11,44 +13,38 @@ def cross_entropy(rng):
     """Draw three positions, two of them counted."""
     multiples = drawn(rng, 3, 3, low=0, high=2)
     targets = [rng.randrange(3) for _ in range(3)]
-    counted = Array(rng.sample([1, 1, 0], 3))
-    p = Array(powers / sum(powers) for powers in map(exponentials, multiples))
-    of_target = Array(row[target] for row, target in zip(p, targets, strict=True))
-    one_hot = Array(Array(n == target for n in range(3)) for target in targets)
+    counted = exact(rng.sample([1, 1, 0], 3))
+    powers = exponentials(multiples)
+    p = powers / powers.sum(axis=1, keepdims=True)
+    of_target = p[range(3), targets]
     weights = counted / 2
 
     def rows(weights, gradient):
-        return Array(w * row for w, row in zip(weights, gradient, strict=True))
+        return weights[:, np.newaxis] * gradient
 
-    wrong = p - one_hot
-    twice = Array(row * (g - sum(row * g)) for row, g in zip(p, wrong, strict=True))
+    wrong = p - np.eye(3, dtype=int)[targets]
+    twice = p * (wrong - (p * wrong).sum(axis=1, keepdims=True))
     return Drill(
         "Cross-entropy",
         "140_cross_entropy",
         "A model gives three positions logits for a vocabulary of three words, the rows of Z, in "
         "whole multiples of ln 2. The words that stood there are numbered from 0. The loss is "
         "the mean over the positions that are counted, those with a 1; the other is padding.",
-        {"Z / ln 2": multiples, "words": Array(targets), "counted": counted},
+        {"Z / ln 2": multiples, "words": targets, "counted": counted},
         (
             Step(
                 "P, the probabilities, a row for each position",
                 p,
                 "p = softmax(z), row by row: exp(k ln 2) = 2ᵏ over the sum of the row.",
-                {
-                    "The exponentials are not divided by their sum.": Array(
-                        map(exponentials, multiples)
-                    )
-                },
+                {"The exponentials are not divided by their sum.": powers},
             ),
             Step(
                 "exp(ℓ) for each position, where ℓ is its loss",
-                Array(1 / n for n in of_target),
+                1 / of_target,
                 "ℓ = −ln p of the word that stood there, so that exp(ℓ) is 1 over its probability.",
                 {
                     "This is exp(−ℓ): the sign of the logarithm is missing.": of_target,
-                    "This is 1 over the largest probability of each row.": Array(
-                        1 / max(row) for row in p
-                    ),
+                    "This is 1 over the largest probability of each row.": 1 / p.max(axis=1),
                 },
             ),
             Step(

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
 
-from transformer_practice.drills.exact import Array, Value, exact, numbers
+import numpy as np
+
+from transformer_practice.drills.exact import Value, exact, is_equal, numbers
 
 LEVELS = ("worked", "complete", "free")
 LARGEST = 9999  # numerator of any number of a drill
@@ -19,10 +21,10 @@ class Step:
     ----------
     prompt : str
         What is asked for, without how to get it.
-    answer : Fraction or Array
+    answer : Fraction or ndarray
     rule : str
         How to get it, in one sentence.
-    slips : dict of str to (Fraction or Array)
+    slips : dict of str to (Fraction or ndarray)
         What somebody gets who breaks the rule, by the sentence that says how.
     """
 
@@ -38,10 +40,10 @@ class Step:
 
     def verdict(self, value: Value) -> str:
         """Say what is wrong with a value, and the rule that it breaks; "" if it is right."""
-        if value == self.answer:
+        if is_equal(value, self.answer):
             return ""
         for mistake, slip in self.slips.items():
-            if value == slip:
+            if is_equal(value, slip):
                 return f"{mistake} {self.rule}"
         return f"{difference(value, self.answer)} {self.rule}"
 
@@ -57,10 +59,10 @@ def difference(value: Value, answer: Value) -> str:
         return "The sign is turned."
     if ratio and len(pairs) > 1:
         return f"This is {ratio} times the right answer."
-    if not isinstance(answer, Array):
+    if np.ndim(answer) == 0:
         return "This is not the number."
     place = next(n for n, (a, b) in enumerate(pairs) if a != b)
-    if not answer.is_matrix:
+    if np.ndim(answer) == 1:
         return f"Entry {place + 1} of {len(answer)} is wrong."
     row, entry = divmod(place, len(answer[0]))
     return f"Row {row + 1} of {len(answer)} is wrong, in entry {entry + 1} of {len(answer[0])}."
@@ -81,7 +83,7 @@ class Drill:
     chapter : str
         The page that it belongs to, such as ``150_layer_norm``.
     question : str
-    given : dict of str to (Fraction or Array)
+    given : dict of str to (Fraction or ndarray)
         The numbers that it starts from, by their symbols.
     steps : tuple of Step
         Each needs only the given numbers and the steps before it.
@@ -106,7 +108,7 @@ class Drill:
             for n in numbers(value)
         )
         return small and all(
-            one != other
+            not is_equal(one, other)
             for step in self.steps
             for one, other in combinations([step.answer, *step.slips.values()], 2)
         )

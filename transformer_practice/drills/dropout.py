@@ -3,13 +3,13 @@
 from fractions import Fraction
 
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn
+from transformer_practice.drills.exact import drawn, exact
 
 
 def dropout(rng):
     """Draw a row and its mask."""
     rate = rng.choice([Fraction(1, n) for n in (3, 4, 5)] + [Fraction(3, 4)])
-    mask = Array(rng.sample([1, 1, 0, rng.randint(0, 1)], 4))
+    mask = exact(rng.sample([1, 1, 0, rng.randint(0, 1)], 4))
     x, dy = drawn(rng, 4, low=-4, high=4), drawn(rng, 4)
     scale = 1 / (1 - rate)
     return Drill(

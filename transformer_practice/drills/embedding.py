@@ -1,7 +1,9 @@
 """Chapter 230: a table that is looked up and read out with."""
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn, outer
+from transformer_practice.drills.exact import drawn, exact
 
 
 def embedding(rng):
@@ -11,16 +13,16 @@ def embedding(rng):
     table, drows = drawn(rng, 3, 2), drawn(rng, 3, 2)
     h, b, dz = drawn(rng, 2), drawn(rng, 3), drawn(rng, 3, low=-2, high=2)
     of_word = [[drows[n] for n in range(3) if ids[n] == word] for word in range(3)]
-    nothing = Array([0, 0])
-    looked_up = Array(sum(rows, nothing) for rows in of_word)
-    read_out = outer(dz, h)
+    nothing = exact([0, 0])
+    looked_up = exact([sum(rows, nothing) for rows in of_word])
+    read_out = np.outer(dz, h)
     return Drill(
         "One table, used twice",
         "230_embedding",
         "The table E has a row for each of the words 0, 1 and 2. The sequence v looks up three "
         "rows, x = E[v]; the gradient of the loss with respect to them is X̄. At the end one row "
         "h is read out with the same table, z = hEᵀ + b; the gradient of the logits is z̄.",
-        {"E": table, "v": Array(ids), "X̄": drows, "h": h, "b": b, "z̄": dz},
+        {"E": table, "v": ids, "X̄": drows, "h": h, "b": b, "z̄": dz},
         (
             Step(
                 "X, the three rows that are looked up",

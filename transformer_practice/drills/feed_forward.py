@@ -1,7 +1,9 @@
 """Chapter 160: two linear layers with a ReLU between them."""
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn, outer
+from transformer_practice.drills.exact import drawn, exact
 
 
 def feed_forward(rng):
@@ -9,7 +11,7 @@ def feed_forward(rng):
     x, w1, b1 = drawn(rng, 2), drawn(rng, 2, 3, low=-2, high=2), drawn(rng, 3)
     w2, b2, dy = drawn(rng, 3, 2, low=-2, high=2), drawn(rng, 2), drawn(rng, 2)
     h = x @ w1 + b1
-    on = Array(entry > 0 for entry in h)
+    on = exact(h > 0)
     a = h * on
     da = dy @ w2.T
     dh = da * on
@@ -32,7 +34,7 @@ def feed_forward(rng):
                 "ReLU(h) is h where h > 0, and 0 elsewhere.",
                 {
                     "The negative numbers are still there.": h,
-                    "The signs were dropped; negative numbers become 0.": Array(map(abs, h)),
+                    "The signs were dropped; negative numbers become 0.": abs(h),
                     "This says which units are on; a says how strongly.": on,
                 },
             ),
@@ -47,11 +49,11 @@ def feed_forward(rng):
             ),
             Step(
                 "W̄₂, the gradient of the second weights",
-                outer(a, dy),
+                np.outer(a, dy),
                 "W̄₂ = aᵀȳ: a unit that is off has a row of zeros.",
                 {
-                    "The second layer reads a; here it reads h.": outer(h, dy),
-                    "This uses which units are on; use how strongly.": outer(on, dy),
+                    "The second layer reads a; here it reads h.": np.outer(h, dy),
+                    "This uses which units are on; use how strongly.": np.outer(on, dy),
                 },
             ),
             Step("ā, the gradient of a", da, "ā = ȳW₂ᵀ."),
@@ -61,8 +63,8 @@ def feed_forward(rng):
                 "h̄ = ā ⊙ [h > 0]: what is off lets nothing back, what is on lets all of it back.",
                 {
                     "The ReLU is left out: units that are off get a gradient.": da,
-                    "The ReLU was applied to the gradient; it is h that decides.": Array(
-                        max(entry, 0) for entry in da
+                    "The ReLU was applied to the gradient; it is h that decides.": np.maximum(
+                        da, 0
                     ),
                     "This multiplies by a; the derivative of the ReLU is 0 or 1.": da * a,
                 },

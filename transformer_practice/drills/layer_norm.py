@@ -1,12 +1,12 @@
 """Chapter 150: LayerNorm and the three terms of its gradient."""
 
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn, mean
+from transformer_practice.drills.exact import drawn, exact, mean
 
 
 def normalised(rng):
     """A row of mean 0 and mean square 1, and a standard deviation that makes it whole."""
-    row = Array(rng.sample(rng.choice([[1, 1, 3, -5], [-1, -1, -3, 5]]), 4))
+    row = exact(rng.sample(rng.choice([[1, 1, 3, -5], [-1, -1, -3, 5]]), 4))
     return row / 3, rng.choice([3, 6])
 
 

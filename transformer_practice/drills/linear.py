@@ -1,7 +1,9 @@
 """Chapter 120: a linear layer and its three gradients."""
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import drawn, outer
+from transformer_practice.drills.exact import drawn
 
 
 def linear(rng):
@@ -38,7 +40,7 @@ def linear(rng):
                 {
                     "This is the transpose.": dw.T,
                     "A mean over the words stands where their sum belongs.": dw / 3,
-                    "This is the last word's part alone.": outer(x[2], dy[2]),
+                    "This is the last word's part alone.": np.outer(x[2], dy[2]),
                 },
             ),
             Step(

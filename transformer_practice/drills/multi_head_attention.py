@@ -2,21 +2,23 @@
 
 from fractions import Fraction
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn, outer
+from transformer_practice.drills.exact import drawn, exact
 
 
 def multi_head_attention(rng):
     """Draw the output of one head, and the weights and values of another."""
     first = drawn(rng, 2, high=4)
-    weights = Array(rng.sample([Fraction(n, 4) for n in (1, 1, 2)], 3))
+    weights = exact(rng.sample([Fraction(n, 4) for n in (1, 1, 2)], 3))
     value = drawn(rng, 3, 2, low=-4, high=4)
     while any(entry.denominator > 1 for entry in weights @ value):
         value = drawn(rng, 3, 2, low=-4, high=4)
     second = weights @ value
     mix = drawn(rng, 4, 4, low=-1, high=2)
     dy = drawn(rng, 4, low=-2, high=2)
-    joined = Array([*first, *second])
+    joined = np.concatenate([first, second])
     y, djoined = joined @ mix, dy @ mix.T
     return Drill(
         "Two heads",
@@ -87,10 +89,10 @@ def multi_head_attention(rng):
             ),
             Step(
                 "V̄, the gradient of the second head's values",
-                outer(weights, djoined[2:]),
+                np.outer(weights, djoined[2:]),
                 "v̄ᵢ = aᵢ ō₂: each head hears its own gradient alone.",
                 {
-                    "This uses the first head's gradient.": outer(weights, djoined[:2]),
+                    "This uses the first head's gradient.": np.outer(weights, djoined[:2]),
                     "The weights are left out: each value gets ō₂.": [djoined[2:]] * 3,
                 },
             ),

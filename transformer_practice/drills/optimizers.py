@@ -4,7 +4,7 @@ from fractions import Fraction
 from math import isqrt
 
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array
+from transformer_practice.drills.exact import exact
 
 
 def root(number):
@@ -26,21 +26,21 @@ WHOLE = [
 def optimizers(rng):
     """Draw two gradients whose root mean square in Adam is a fraction."""
     beta2, *sizes = rng.choice(WHOLE)
-    g = Array(size * rng.choice([-1, 1]) for size in sizes)
+    g = exact([size * rng.choice([-1, 1]) for size in sizes])
     mu, beta1 = Fraction(1, rng.randint(2, 3)), Fraction(1, 2)
     rate, theta = Fraction(1, rng.choice([2, 4, 10])), rng.randint(-2, 3)
-    b = Array([g[0], mu * g[0] + g[1]])
+    b = exact([g[0], mu * g[0] + g[1]])
 
     def averages(beta, of):
         first = (1 - beta) * of[0]
-        return Array([first, beta * first + (1 - beta) * of[1]])
+        return exact([first, beta * first + (1 - beta) * of[1]])
 
     def corrected(beta, average):
-        return Array([average[0] / (1 - beta), average[1] / (1 - beta**2)])
+        return average / [1 - beta, 1 - beta**2]
 
     m, v = averages(beta1, g), averages(beta2, g * g)
     m_hat, v_hat = corrected(beta1, m), corrected(beta2, v)
-    step = m_hat * Array(1 / root(entry) for entry in v_hat)
+    step = m_hat / [root(entry) for entry in v_hat]
     return Drill(
         "Momentum and Adam",
         "240_optimizers",
@@ -120,11 +120,8 @@ def optimizers(rng):
                 step,
                 "m̂ₜ / √v̂ₜ: the mean over the root mean square.",
                 {
-                    "The root is left out.": m_hat * Array(1 / entry for entry in v_hat),
-                    "This is the sign of the gradients; Adam's second step is another.": [
-                        g[0] / abs(g[0]),
-                        g[1] / abs(g[1]),
-                    ],
+                    "The root is left out.": m_hat / v_hat,
+                    "This is the sign of the gradients; Adam's second step is another.": g / abs(g),
                 },
             ),
             Step(

@@ -3,8 +3,10 @@
 from fractions import Fraction
 from math import isqrt
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array
+from transformer_practice.drills.exact import exact
 
 # Two arrays whose norms are whole, and so is their norm together.
 ARRAYS = [
@@ -23,22 +25,22 @@ def norm(row):
 
 def schedules(rng):
     """Draw a batch in parts, a gradient in two arrays, and a schedule."""
-    counts = Array(rng.randint(1, 6) for _ in range(3))
-    losses = Array(rng.randint(1, 9) for _ in range(3))
+    counts = exact([rng.randint(1, 6) for _ in range(3)])
+    losses = exact([rng.randint(1, 9) for _ in range(3)])
     of_batch = sum(counts * losses) / sum(counts)
     first, second = (
-        Array(size * rng.choice([-1, 1]) for size in rng.sample(sizes, len(sizes)))
+        exact([size * rng.choice([-1, 1]) for size in rng.sample(sizes, len(sizes))])
         for sizes in rng.choice(ARRAYS)
     )
-    together, most = norm(Array([*first, *second])), rng.randint(1, 6)
+    together, most = norm(np.concatenate([first, second])), rng.randint(1, 6)
     warmup, plateau, decay = rng.randint(3, 5), rng.randint(1, 3), rng.randint(3, 6)
     steps = warmup + plateau + decay
-    at = Array(
+    at = exact(
         [rng.randint(1, warmup - 1), warmup + 1, steps + 1 - rng.randint(2, decay - 1), steps]
     )
 
     def rates(rise, fall):
-        return Array(min(Fraction(1), rise(t) / warmup, fall(t) / decay) for t in at)
+        return [min(Fraction(1), rise(t) / warmup, fall(t) / decay) for t in at]
 
     def clipped(row):
         return {
@@ -46,8 +48,8 @@ def schedules(rng):
             * min(Fraction(1), Fraction(most, norm(row))),
             "This is divided by the norm, but c is left out.": row / together,
             "This is not clipped.": row,
-            "Each entry is cut at c by itself; all are scaled by one factor.": Array(
-                max(-most, min(most, entry)) for entry in row
+            "Each entry is cut at c by itself; all are scaled by one factor.": row.clip(
+                -most, most
             ),
         }
 

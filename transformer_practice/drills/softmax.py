@@ -1,12 +1,12 @@
 """Chapter 130: softmax and its backward pass."""
 
 from transformer_practice.drills.drill import Drill, Step
-from transformer_practice.drills.exact import Array, drawn, mean
+from transformer_practice.drills.exact import drawn, exact, mean
 
 
 def exponentials(multiples):
     """The exponentials of whole multiples of ln 2."""
-    return Array(2**k for k in multiples)
+    return exact(2**multiples)
 
 
 def broken_couplings(a, da):

@@ -33,6 +33,11 @@ class Point(NamedTuple):
         cotangent = changes.pop("cotangent", self.cotangent)
         return self._replace(name=name, arguments=self.arguments | changes, cotangent=cotangent)
 
+    def without(self, name: str, argument: str) -> "Point":
+        """Return this point without an argument, which has a default."""
+        arguments = {n: value for n, value in self.arguments.items() if n != argument}
+        return self._replace(name=name, arguments=arguments)
+
     def sliced(self, name: str, index: Any, *arguments: str) -> "Point":
         """Return the point at the same part of some arguments and of the cotangent."""
         parts = {argument: self.arguments[argument][index] for argument in arguments}

@@ -9,26 +9,21 @@ from transformer_practice.exercises.structure import row_sums
 
 
 def cross_entropy_points():
-    def draw(name, batch, length, tokens, smoothing):
+    def draw(name, B, T, V, smoothing):
         rng = np.random.default_rng(3)
-        weights = rng.integers(1, 6, (batch, length))
+        weights = rng.integers(1, 6, (B, T))
         weights[0, 1] = 0
+        targets = rng.integers(V, size=(B, T))
         return Point(
             name,
             {
-                "logits": normal(1, batch, length, tokens),
-                "targets": rng.integers(tokens, size=(batch, length)),
+                "logits": normal(1, B, T, V),
+                "targets": targets,
                 "weights": weights,
                 "smoothing": smoothing,
             },
             -1.7,
-            {
-                "B": batch,
-                "T": length,
-                "N": batch * length,
-                "V": tokens,
-                "the sum of the weights": weights.sum(),
-            },
+            {"B": B, "T": T, "N": B * T, "V": V, "the sum of the weights": weights.sum()},
         )
 
     generic = draw("generic", 3, 4, 5, 0.3)

@@ -9,19 +9,26 @@ from transformer_core import ops
 from transformer_core.layers import Residual
 from transformer_core.ops.dropout import DropoutCache
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Draws, Point, normal
+from transformer_practice.engine.points import Draws, sampler
 from transformer_practice.exercises.attention import draw_attention, relative, sum_of_keys
-from transformer_practice.exercises.residual import draw_residual, residual
+from transformer_practice.exercises.residual import draw_residual
+
+
+def with_rate(point, rate):
+    """Add a rate and a generator to the arguments of a point."""
+    return point._replace(
+        arguments=point.arguments | {"rate": rate, "rng": Draws(7)},
+        sizes=point.sizes | {"1 - p": 1 - rate},
+    )
+
+
+draw_input = sampler("B T D", x="B T D", cotangent="B T D")
 
 
 def dropout_points():
-    def draw(name, rate, *shape):
-        return Point(
-            name,
-            {"x": normal(1, *shape), "rate": rate, "rng": Draws(7)},
-            normal(2, *shape),
-            dict(zip("BTD", shape, strict=True)) | {"1 - p": 1 - rate, "p": rate},
-        )
+    def draw(name, rate, *sizes):
+        point = with_rate(draw_input(name, *sizes), rate)
+        return point._replace(sizes=point.sizes | {"p": rate})
 
     generic = draw("generic", 0.3, 3, 5, 11)
     return [
@@ -47,21 +54,14 @@ def drawn_from(point):
 
 
 def attention_points():
-    def draw(name, rate, *sizes):
-        point = draw_attention(name, *sizes)
-        return point._replace(
-            arguments=point.arguments | {"rate": rate, "rng": Draws(7)},
-            sizes=point.sizes | {"1 - p": 1 - rate},
-        )
-
-    generic = draw("generic", 0.3, 2, 3, 5, 7, 11, 13)
+    generic = with_rate(draw_attention("generic", 2, 3, 5, 7, 11, 13), 0.3)
     return [
         generic,
         generic.variant("evaluation", rng=None),
         generic.variant("rate 0", rate=0.0),
         generic.variant("no mask", keep=None),
         generic.variant("cotangent of ones", cotangent=np.ones(generic.cotangent.shape)),
-        draw("generic, other sizes", 0.4, 3, 2, 4, 3, 5, 7),
+        with_rate(draw_attention("generic, other sizes", 3, 2, 4, 3, 5, 7), 0.4),
     ]
 
 
@@ -75,11 +75,9 @@ class TrainedLayerExercise(LayerExercise):
 
 def residual_points():
     def draw(name, placement, rate, *sizes):
-        point = draw_residual(name, placement, *sizes)
+        point = draw_residual(name, placement, *sizes, dropout=rate)
         return point._replace(
-            arguments=point.arguments
-            | {"self": residual(placement, sizes[-1], rate), "rng": Draws(7)},
-            sizes=point.sizes | {"1 - p": 1 - rate},
+            arguments=point.arguments | {"rng": Draws(7)}, sizes=point.sizes | {"1 - p": 1 - rate}
         )
 
     post = draw("generic", "post", 0.3, 2, 3, 5)
@@ -121,19 +119,11 @@ def drop_branch_backward(dy, cache):
 
 
 def branch_points():
-    def draw(name, rate, *shape):
-        return Point(
-            name,
-            {"x": normal(1, *shape), "rate": rate, "rng": Draws(7)},
-            normal(2, *shape),
-            dict(zip("BTD", shape, strict=True)) | {"1 - p": 1 - rate},
-        )
-
     return [
-        draw("generic", 0.3, 7, 3, 5),
-        draw("rate 0", 0.0, 7, 3, 5),
-        draw("as many sequences as positions", 0.4, 4, 4, 3),
-        draw("generic, other sizes", 0.6, 11, 2, 4),
+        with_rate(draw_input("generic", 7, 3, 5), 0.3),
+        with_rate(draw_input("rate 0", 7, 3, 5), 0.0),
+        with_rate(draw_input("as many sequences as positions", 4, 4, 3), 0.4),
+        with_rate(draw_input("generic, other sizes", 11, 2, 4), 0.6),
     ]
 
 

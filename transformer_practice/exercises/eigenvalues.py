@@ -62,12 +62,9 @@ def matrix(seed: int, values: list) -> np.ndarray:
 
 def power_points():
     def draw(name, values, steps):
-        a = matrix(1, values)
-        return Point(
-            name,
-            {"a": a, "start": 3 * normal(2, len(values)), "steps": steps},
-            sizes={"n": len(values), "steps": steps},
-        )
+        n = len(values)
+        arguments = {"a": matrix(1, values), "start": 3 * normal(2, n), "steps": steps}
+        return Point(name, arguments, sizes={"n": n, "steps": steps})
 
     generic = draw("generic", [2.0, -1.1, 0.7, 0.2], 3)
     return [

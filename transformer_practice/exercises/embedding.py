@@ -12,28 +12,22 @@ IDS = np.array([[4, 1, 4, 7, 0], [1, 9, 4, 2, 2], [9, 9, 3, 1, 4]])
 
 
 def embedding_points():
-    generic = Point(
-        "generic",
-        {"ids": IDS, "table": normal(1, 11, 7)},
-        normal(2, 3, 5, 7),
-        {"B": 3, "T": 5, "V": 11, "D": 7},
-    )
+    def draw(name, ids, V, D, seed):
+        sizes = {"B": ids.shape[0], "T": ids.shape[1], "V": V, "D": D}
+        arguments = {"ids": ids, "table": normal(seed, V, D)}
+        return Point(name, arguments, normal(seed + 1, *ids.shape, D), sizes)
+
+    generic = draw("generic", IDS, 11, 7, seed=1)
     table, cotangent = generic.arguments["table"], generic.cotangent
+    different = np.array([[4, 1, 0], [9, 3, 2]])
     return [
         generic,
-        generic.variant(
-            "no word twice", ids=np.array([[4, 1, 0], [9, 3, 2]]), cotangent=cotangent[:2, :3]
-        ),
+        generic.variant("no word twice", ids=different, cotangent=cotangent[:2, :3]),
         generic.variant("one word", ids=np.full((3, 5), 6)),
-        generic.variant("no batch axis", ids=IDS[0], cotangent=cotangent[0]),
+        generic.sliced("no batch axis", 0, "ids"),
         generic.variant("a table in Fortran order", table=np.asfortranarray(table)),
         generic.variant("a cotangent in Fortran order", cotangent=np.asfortranarray(cotangent)),
-        Point(
-            "generic, other sizes",
-            {"ids": IDS[:2, :3] % 5, "table": normal(3, 5, 4)},
-            normal(4, 2, 3, 4),
-            {"B": 2, "T": 3, "V": 5, "D": 4},
-        ),
+        draw("generic, other sizes", IDS[:2, :3] % 5, 5, 4, seed=3),
     ]
 
 
@@ -104,13 +98,14 @@ def products(point, outputs):
 
 
 def positions_points():
-    generic = Point("generic", {"length": 5, "width": 6}, sizes={"T": 5, "D": 6})
+    draw = sampler("T D", length=lambda T: T, width=lambda D: D)
+    generic = draw("generic", 5, 6)
     return [
         generic,
         generic.variant("one position", length=1),
         generic.variant("one frequency", width=2),
         generic.variant("a long table", length=300),
-        Point("generic, other sizes", {"length": 7, "width": 10}, sizes={"T": 7, "D": 10}),
+        draw("generic, other sizes", 7, 10),
     ]
 
 

@@ -12,24 +12,22 @@ WITHIN = ("ops/attention.py", "ops/softmax.py", "ops/heads.py", "ops/linear.py")
 
 
 def split_points():
-    generic = Point(
-        "generic", {"x": normal(1, 2, 5, 21), "heads": 3}, sizes={"B": 2, "T": 5, "H": 3, "K": 7}
-    )
+    def draw(name, seed, B, T, H, K):
+        arguments = {"x": normal(seed, B, T, H * K), "heads": H}
+        return Point(name, arguments, sizes={"B": B, "T": T, "H": H, "K": K})
+
+    generic = draw("generic", 1, 2, 5, 3, 7)
     return [
         generic,
         generic.variant("one head", heads=1),
         generic.variant("K = 1", heads=21),
-        Point(
-            "generic, other sizes",
-            {"x": normal(2, 3, 4, 10), "heads": 2},
-            sizes={"B": 3, "T": 4, "H": 2, "K": 5},
-        ),
+        draw("generic, other sizes", 2, 3, 4, 2, 5),
     ]
 
 
 def merge_points():
-    x = normal(1, 2, 3, 5, 7)
-    generic = Point("generic", {"x": x}, sizes={"B": 2, "H": 3, "T": 5, "K": 7})
+    generic = sampler("B H T K", x="B H T K")("generic", 2, 3, 5, 7)
+    x = generic.arguments["x"]
     return [
         generic,
         generic.variant("one head", x=x[:, :1]),
@@ -38,11 +36,7 @@ def merge_points():
         generic.variant(
             "positions before heads in memory", x=np.asfortranarray(x.swapaxes(1, 2)).swapaxes(1, 2)
         ),
-        Point(
-            "generic, other sizes",
-            {"x": normal(2, 3, 2, 4, 5)},
-            sizes={"B": 3, "H": 2, "T": 4, "K": 5},
-        ),
+        sampler("B H T K", x=("B H T K", 2))("generic, other sizes", 3, 2, 4, 5),
     ]
 
 

@@ -29,14 +29,12 @@ def residual_across(placement, width):
     )
 
 
-def draw_residual(name, placement, batch, length, width):
+def draw_residual(name, placement, *sizes, dropout=0.0):
     """Draw a residual connection around a linear layer, and its input."""
-    return Point(
-        name,
-        {"self": residual(placement, width), "x": normal(1, batch, length, width)},
-        normal(2, batch, length, width),
-        {"B": batch, "T": length, "D": width},
+    draw = sampler(
+        "B T D", self=lambda D: residual(placement, D, dropout), x="B T D", cotangent="B T D"
     )
+    return draw(name, *sizes)
 
 
 def silent_branch(placement, width):
@@ -59,22 +57,15 @@ def residual_points():
         "x": normal(1, 2, 3, 6) / 3,
         "source": normal(3, 2, 4, 6) / 3,
     }
-    context = Point(
-        "a branch that reads a source, Post-LN",
-        across,
-        normal(2, 2, 3, 6),
-        {"B": 2, "T": 3, "S": 4, "D": 6},
-    )
+    sizes = {"B": 2, "T": 3, "S": 4, "D": 6}
+    context = Point("a branch that reads a source, Post-LN", across, normal(2, 2, 3, 6), sizes)
     return [
         post,
         post.variant("a branch of weight 0, Post-LN", self=silent_branch("post", 5)),
         pre,
         pre.variant("a branch of weight 0, Pre-LN", self=silent_branch("pre", 5)),
         context,
-        context._replace(
-            name="a branch that reads a source, Pre-LN",
-            arguments=across | {"self": residual_across("pre", 6)},
-        ),
+        context.variant("a branch that reads a source, Pre-LN", self=residual_across("pre", 6)),
         draw_residual("generic, other sizes", "pre", 3, 2, 7),
     ]
 

@@ -69,19 +69,17 @@ def squared_error(weight, bias, x, target):
 
 
 def micro_points():
+    def random_layer(D, outputs):
+        return partial(squared_error, normal(1, D, outputs), normal(2, outputs))
+
     def draw(name, batch, size, width, outputs):
-        return Point(
-            name,
-            {
-                "loss_and_gradients": partial(
-                    squared_error, normal(1, width, outputs), normal(2, outputs)
-                ),
-                "size": size,
-                "x": normal(3, batch, width),
-                "target": normal(4, batch, outputs),
-            },
-            sizes={"B": batch, "size": size, "D": width},
-        )
+        arguments = {
+            "loss_and_gradients": random_layer(width, outputs),
+            "size": size,
+            "x": normal(3, batch, width),
+            "target": normal(4, batch, outputs),
+        }
+        return Point(name, arguments, sizes={"B": batch, "size": size, "D": width})
 
     generic = draw("generic", 11, 4, 3, 2)
     return [

@@ -20,9 +20,6 @@ def matrix_points():
 
     generic = draw("generic", 4, 7, 3)
     matrix = generic.arguments["matrix"]
-    cubic = generic._replace(
-        name="the cubic", arguments=generic.arguments | {"coefficients": CUBIC}
-    )
     return [
         generic,
         generic.variant("more rows than columns", matrix=matrix.T),
@@ -32,7 +29,7 @@ def matrix_points():
         generic.variant("one row", matrix=matrix[:1]),
         generic.variant("zeros", matrix=np.zeros((4, 7))),
         generic.variant("large numbers", matrix=1e30 * matrix),
-        cubic,
+        generic.variant("the cubic", coefficients=CUBIC),
         draw("generic, other sizes", 5, 3, 4),
     ]
 

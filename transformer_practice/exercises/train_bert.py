@@ -7,7 +7,7 @@ import numpy as np
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_practice.engine.exercise import Exercise, Misfit, Theorem, kind, pair
-from transformer_practice.engine.points import Draws, Point, normal
+from transformer_practice.engine.points import Draws, Point, normal, sampler
 
 SPECIALS = len(SPECIAL_TOKENS)
 
@@ -150,24 +150,22 @@ def credit_step(weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
 
 
 def credit_points():
-    def draw(name, tokens, tables):
-        weights = np.exp(normal(1, tables))
-        return Point(
-            name,
-            {
-                "weights": weights / weights.sum(),
-                "probabilities": np.exp(normal(2, tokens, tables) - 2),
-            },
-            sizes={"N": tokens, "K": tables},
-        )
+    def random_weights(K):
+        weights = np.exp(normal(1, K))
+        return weights / weights.sum()
 
+    def random_probabilities(N, K):
+        return np.exp(normal(2, N, K) - 2)
+
+    draw = sampler("N K", weights=random_weights, probabilities=random_probabilities)
     generic = draw("generic", 7, 4)
-    silent = generic.arguments["probabilities"].copy()
+    probabilities = generic.arguments["probabilities"]
+    silent = probabilities.copy()
     silent[:, 1] = 0
     return [
         generic,
         generic.variant("equal weights", weights=np.full(4, 0.25)),
-        generic.variant("one token", probabilities=generic.arguments["probabilities"][:1]),
+        generic.variant("one token", probabilities=probabilities[:1]),
         generic.variant("a table that is always wrong", probabilities=silent),
         draw("generic, other sizes", 5, 6),
     ]
