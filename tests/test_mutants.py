@@ -84,6 +84,7 @@ def with_a_new_name(source, number, name):
     return "".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["layer_norm", "linear", "embedding", "gelu", "heads"])
 def test_each_can_be_planted_where_a_local_variable_has_another_name(file):
     file = f"ops/{file}.py"
@@ -241,6 +242,7 @@ def test_nothing_is_found_where_there_is_no_mistake():
         test_nothing_is_found_in_the_right_package()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

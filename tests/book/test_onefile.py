@@ -94,6 +94,7 @@ def test_its_losses_are_those_of_the_package_bit_by_bit(names, tmp_path):
     assert losses[-1] < losses[0] / 10
 
 
+@pytest.mark.slow
 def test_in_an_empty_folder_it_checks_its_gradients_and_trains_to_the_chapters_figure(
     file, tmp_path
 ):

@@ -89,6 +89,7 @@ def test_everything_is_made_anew_where_it_is_asked_for(house, monkeypatch):
         outputs.reason({}, {})
 
 
+@pytest.mark.slow
 def test_to_execute_twice_gives_the_same_bytes(house):
     write_page(
         house,

@@ -15,6 +15,8 @@ from transformer_practice.engine.runs import run_catalogue
 from transformer_practice.exercises import every_exercise
 from transformer_practice.mistakes import MUTANTS
 
+pytestmark = pytest.mark.slow
+
 # Mistakes that are not planted, and why.
 NOT_PLANTED = {
     "no answer can hold them: they are in constructors, steps, defaults and checks": {

@@ -131,6 +131,7 @@ def test_a_museum_of_another_seed_or_version_is_an_error(here):
         Museum(here.folder)
 
 
+@pytest.mark.slow
 def test_a_case_by_its_questions_to_its_name_and_trail(here):
     case = case_of(here, "layer-norm-gamma-outside")
     assert here.ask(case, "fresh").splitlines() == [
@@ -160,6 +161,7 @@ def test_a_case_by_its_questions_to_its_name_and_trail(here):
         here.name(case, "layer-norm-gamma-outside")
 
 
+@pytest.mark.slow
 def test_the_line_will_do_for_the_name(here):
     case = case_of(here, "linear-bias-averaged")
     ((line,),) = lines(MUTANTS["linear-bias-averaged"])
@@ -168,6 +170,7 @@ def test_the_line_will_do_for_the_name(here):
     assert f"ops/linear.py, line {line}" in trail and "7 of 10 points left" in trail
 
 
+@pytest.mark.slow
 def test_three_wrong_names_and_a_question_close_a_case(here):
     case = case_of(here, "checkpoint-step-count-lost")
     here.ask(case, "schedule")

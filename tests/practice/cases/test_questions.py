@@ -12,6 +12,7 @@ EXHIBITS = [exhibit for room in ROOMS for exhibit in room]
 ALONE = [question for question in QUESTIONS if question != "op"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("question", [q for q in ALONE if q != "write"])
 def test_the_right_package_is_like_the_right_one(question, task):
