@@ -26,6 +26,7 @@ DRAWN_AS_AN_OP = {  # layers whose backward pass is one call of an op: linear_ba
     "Embedding",
     "Linear",
     "OwnReadout",
+    "RmsNorm",
     "TiedReadout",
 }
 DRAWN_IN_PARTS = {  # the ops of which they are made, in multi_head and cross_attention

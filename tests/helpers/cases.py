@@ -20,6 +20,7 @@ from transformer_core.layers import (
     MultiHeadSelfAttention,
     OwnReadout,
     Residual,
+    RmsNorm,
     TiedReadout,
 )
 from transformer_core.models import Decoder, Encoder
@@ -223,6 +224,7 @@ def reconstructor(placement, final_norm, readout):
 LAYERS = {
     "Linear": LayerCase(lambda rng, dtype: Linear(4, 3, rng, dtype), (2, 5, 4)),
     "LayerNorm": LayerCase(lambda rng, dtype: LayerNorm(6, dtype), (2, 5, 6)),
+    "RmsNorm": LayerCase(lambda rng, dtype: RmsNorm(6, dtype), (2, 5, 6)),
     "FeedForward": LayerCase(lambda rng, dtype: FeedForward(6, 7, rng, dtype), (2, 5, 6)),
     "LearnedPositions": LayerCase(
         lambda rng, dtype: LearnedPositions(7, 6, rng, dtype=dtype), (2, 5, 6)

@@ -34,6 +34,7 @@ OBJECTS = {
     "MultiHeadSelfAttention": SELF,
     "OwnReadout": OWN,
     "Residual": RESIDUAL,
+    "RmsNorm": layers.RmsNorm(6, "float64"),
     "SinusoidalPositions": layers.SinusoidalPositions(4, 6, "float64"),
     "TiedReadout": layers.TiedReadout(9, "float64"),
 }
@@ -85,6 +86,7 @@ LINES = {
     ),
     "FeedForward.forward": {"x": "... 6"},
     "LayerNorm.forward": {"x": "... 6"},
+    "RmsNorm.forward": {"x": "... 6"},
     "LayerSpec": call(
         lambda norm, dtype: LayerSpec(6, 2, 7, "pre", norm, dtype=dtype).make_norm(),
         norm=Choice(NormSpec(), [{"eps": 1e-5}, None, 3, "no"]),

@@ -14,6 +14,7 @@ from transformer_core.ops import causal_keep, padding_keep
 EQUATIONS = {
     "Linear": "eq:linear-backward",
     "LayerNorm": "eq:layer-norm-backward",
+    "RmsNorm": "eq:rms-norm-backward",
     "FeedForward": "eq:feed-forward-backward",
     "LearnedPositions": "eq:learned-positions-backward",
     "TiedReadout": "eq:tied-readout-backward",

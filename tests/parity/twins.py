@@ -139,6 +139,10 @@ def layer_norm(layer, p, x):
     return F.layer_norm(x, x.shape[-1:], p["gamma"], p["beta"])
 
 
+def rms_norm(layer, p, x):
+    return F.rms_norm(x, x.shape[-1:], p["gamma"], layer.eps)
+
+
 def feed_forward(layer, p, x):
     hidden = linear(layer.hidden, part(p, "hidden"), x)
     active = ACTIVATIONS[layer.activate.__name__](hidden)
@@ -284,6 +288,7 @@ def encoder_decoder(model, p, source, shifted, source_keep=None):
 TWINS = {
     layers.Linear: linear,
     layers.LayerNorm: layer_norm,
+    layers.RmsNorm: rms_norm,
     layers.FeedForward: feed_forward,
     layers.Embedding: embedding,
     layers.LearnedPositions: learned_positions,

@@ -18,6 +18,7 @@ from transformer_core.layers.multi_head_attention import (
 )
 from transformer_core.layers.positions import LearnedPositions, SinusoidalPositions
 from transformer_core.layers.residual import Residual
+from transformer_core.layers.rms_norm import RmsNorm
 from transformer_core.layers.spec import FEED_FORWARDS, NORMS, LayerSpec, NormSpec
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "NormSpec",
     "OwnReadout",
     "Residual",
+    "RmsNorm",
     "SinusoidalPositions",
     "TiedReadout",
 ]

@@ -20,10 +20,11 @@ from transformer_core.layers.feed_forward import ACTIVATIONS, FeedForward
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.residual import Residual, check_placement
+from transformer_core.layers.rms_norm import RmsNorm
 
 # A new part is a new file and a line here. A norm is built by (width, dtype, eps), a feed-forward
 # layer by (width, hidden_width, rng, dtype).
-NORMS = {"layer_norm": LayerNorm}
+NORMS = {"layer_norm": LayerNorm, "rms_norm": RmsNorm}
 FEED_FORWARDS = {name: partial(FeedForward, activation=name) for name in ACTIVATIONS}
 
 
