@@ -66,6 +66,7 @@ every_exercise_alone = pytest.mark.parametrize("exercise", EXERCISES)
 
 def examined(kind, exercise):
     """The answers of a kind to an exercise, and what is found of them: what the book shows."""
+    assert len(KINDS[kind]) == len(STORED[kind]), "there are other answers now: make confusion"
     for answer, stored in zip(KINDS[kind], STORED[kind], strict=True):
         if answer.exercise == exercise:
             found = finding(answer)

@@ -29,6 +29,7 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "ops/linear.toml",
     "ops/softmax.toml",
     "ops/layer_norm.toml",
+    "ops/rms_norm.toml",
     "ops/relu.toml",
     "ops/gelu.toml",
     "ops/dropout.toml",
