@@ -19,6 +19,7 @@ from helpers.malformed import (
 from transformer_core import distributed
 from transformer_core.distributed import (
     Bucket,
+    Cut,
     DataParallel,
     LocalSteps,
     ParallelReadout,
@@ -33,6 +34,7 @@ from transformer_core.distributed import (
 from transformer_core.layers import (
     AttentionSpec,
     Embedding,
+    FeedForward,
     LayerSpec,
     Linear,
     MultiHeadSelfAttention,
@@ -70,13 +72,16 @@ PARALLEL = DataParallel(MODEL, lambda *shard: 1)
 F, G = distributed.conjugate_pair(ALONE)
 EMBEDDING = Embedding(9, 6, seeded(), dtype="float64")
 OBJECTS = {
-    "ColumnParallel": distributed.ColumnParallel(Linear(6, 7, seeded(), "float64"), F),
-    "ParallelReadout": ParallelReadout(TiedReadout(9, "float64"), F),
+    "ColumnParallel": distributed.ColumnParallel(Linear(6, 7, seeded(), "float64"), F, ALONE),
+    "ParallelFeedForward": distributed.ParallelFeedForward(
+        FeedForward(6, 7, seeded(), "float64"), F, G, ALONE
+    ),
+    "ParallelReadout": ParallelReadout(TiedReadout(9, "float64"), F, ALONE),
     "ParallelSelfAttention": ParallelSelfAttention(
         MultiHeadSelfAttention(6, 2, seeded(), "float64"), F, G, ALONE
     ),
-    "RowParallel": distributed.RowParallel(Linear(6, 7, seeded(), "float64"), G),
-    "VocabularyEmbedding": VocabularyEmbedding(EMBEDDING, 9, G, ALONE),
+    "RowParallel": distributed.RowParallel(Linear(6, 7, seeded(), "float64"), G, ALONE),
+    "VocabularyEmbedding": VocabularyEmbedding(EMBEDDING, G, ALONE),
 }
 BERT = bert()
 BUCKET = Bucket(Two().parameters(), ALONE)
@@ -98,11 +103,9 @@ def of_batches(stage, batches, **arrays):
     stage.in_micro_batches([tuple(arrays.values())] if batches == "valid" else batches)
 
 
-def backward_of_bert(model, dlogits):
-    _, cache = model.forward(IDS)
-    words = model.communicator.bounds(9)[model.communicator.rank]
-    whole_row = np.shape(dlogits)[-1:] == (9,) and isinstance(dlogits, np.ndarray)
-    model.backward(dlogits[..., words] if whole_row else dlogits, cache)
+def of_cut_bert(communicator, ids, targets, masked, keep, **sizes):
+    model = TensorParallelBert(bert(**sizes), communicator)
+    model.loss_and_gradients(ids, targets, masked, keep)
 
 
 def backward_of_encoder(model, dy):
@@ -147,7 +150,11 @@ def sharded(kind):
 RANK = Choice(0, [2, -1, None, "0", 0.0, 0.5, [0], 10**30, True])
 PAIR = {"a": "anything 6 7", "b": "anything 7"}
 PIECES = Named(free=True, **{"a": "anything 6 7", "hidden.weight": "anything 6 7"})
-FUSED = Named(free=True, **{"a": "anything 6", "query_key_value.weight": "anything 6 9"})
+FUSED = Named(
+    free=True,
+    **{"a": "anything 6", "m.encoder.layer_0.attention.branch.output.weight": "anything 6 9"},
+)
+CUTS = {"hidden.weight": Cut(1)}
 GRADS = Named(free=True, **{"a": "reals 6", "hidden.weight": "reals 6 7"})
 MASKED = {
     "ids": "ids B 4",
@@ -161,6 +168,7 @@ CUT = {
     "conjugate_pair": through(distributed.conjugate_pair, "backward"),
     "sequence_pair": through(distributed.sequence_pair, "forward", "backward"),
     "ColumnParallel.forward": {"x": "... 6"},
+    "ParallelFeedForward.forward": {"x": "... 6"},
     "ParallelReadout.forward": {"h": "... D", "table": "9 D"},
     "ParallelSelfAttention": call(
         on_two(
@@ -182,32 +190,21 @@ CUT = {
         keep="mask B 2 S S",
     ),
     "TensorParallelBert": call(
-        on_two(lambda c, **sizes: TensorParallelBert(bert(**sizes), c)),
+        on_two(of_cut_bert),
         heads=Choice(2, [1, 3]),
         hidden=Choice(7, [1]),
         vocabulary=Choice(9, [1]),
+        **MASKED,
     ),
-    "TensorParallelBert.backward": call(with_bert(backward_of_bert), dlogits="2 4 9"),
     "TensorParallelBert.cut": call(with_bert(TensorParallelBert.cut), arrays=FUSED),
-    "TensorParallelBert.forward": call(
-        with_bert(TensorParallelBert.forward),
-        ids="ids B 4",
-        masked="optional booleans B 4",
-        keep="mask B 2 4 4",
-    ),
     "TensorParallelBert.gather": call(with_bert(TensorParallelBert.gather), arrays=FUSED),
-    "TensorParallelBert.loss_and_gradients": call(
-        with_bert(TensorParallelBert.loss_and_gradients), **MASKED
-    ),
     "TensorParallelBert.norm": call(with_bert(TensorParallelBert.norm), grads=GRADS),
-    "VocabularyEmbedding": call(
-        lambda vocabulary: VocabularyEmbedding(EMBEDDING, vocabulary, G, ALONE),
-        vocabulary=Setting(9, lambda v: False),
-    ),
     "VocabularyEmbedding.forward": {"ids": "ids ..."},
-    "cut": call(lambda arrays: distributed.cut(arrays, ALONE), arrays=PIECES),
-    "gather": call(lambda arrays: distributed.gather(arrays, ALONE), arrays=PIECES),
-    "norm_of_pieces": call(lambda grads: distributed.norm_of_pieces(grads, ALONE), grads=GRADS),
+    "cut": call(lambda arrays: distributed.cut(arrays, CUTS, ALONE), arrays=PIECES),
+    "gather": call(lambda arrays: distributed.gather(arrays, CUTS, ALONE), arrays=PIECES),
+    "norm_of_pieces": call(
+        lambda grads: distributed.norm_of_pieces(grads, CUTS, ALONE), grads=GRADS
+    ),
     "vocabulary_cross_entropy": call(
         lambda logits, targets, vocabulary: distributed.vocabulary_cross_entropy(
             logits, targets, vocabulary, ALONE
@@ -291,8 +288,12 @@ WITHOUT = {
     "ParallelSelfAttention.set_parameters",
     "RowParallel.set_parameters",
     "SequenceParallelEncoder.set_parameters",
-    "TensorParallelBert.loss",
-    "TensorParallelBert.loss_backward",
+    "VocabularyEmbedding",
+    "cuts_of",
+    "ParallelFeedForward",
+    "ParallelFeedForward.set_parameters",
+    "VocabularyEmbedding.set_parameters",
+    "TensorParallelBert.set_parameters",
     "ColumnParallel",
     "DataParallel.map",
     "DataParallel.over_ranks",

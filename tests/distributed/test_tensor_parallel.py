@@ -10,7 +10,7 @@ from transformer_core.distributed import (
     ParallelSelfAttention,
     RowParallel,
     conjugate_pair,
-    cut,
+    cuts_of,
     gather,
 )
 from transformer_core.layers import Linear, MultiHeadSelfAttention
@@ -59,46 +59,31 @@ def test_f_and_g_send_in_one_direction_each_an_all_reduce(size):
     assert sum(sent) == 2 * 2 * (size - 1) * x.nbytes
 
 
-def whole_linear(name, bias):
-    layer = randomise(Linear(5, 7, np.random.default_rng(1), float, bias), rng_of(2))
-    return {f"{name}.{part}": array for part, array in layer.parameters().items()}
-
-
 def rng_of(seed):
     return np.random.default_rng(seed)
 
 
-def piece_of(name, arrays, communicator):
-    """Build a linear layer with this rank's piece of the parameters."""
-    layer = Linear(5, 7, rng_of(1), float, bias=f"{name}.bias" in arrays)
-    for full, array in cut(arrays, communicator).items():
-        setattr(layer, full.rpartition(".")[2], array)
-    return layer
-
-
-def run_whole(arrays, x, dy):
-    layer = Linear(5, 7, rng_of(1), float, bias=len(arrays) == 2)
-    for full, array in arrays.items():
-        setattr(layer, full.rpartition(".")[2], array)
+def linear_of(bias, x, dy):
+    """Build a linear layer, and return its output and gradients, too."""
+    layer = randomise(Linear(5, 7, rng_of(1), float, bias), rng_of(2))
     y, cache = layer.forward(x)
-    return y, gradients_of(layer, dy, cache)
+    return layer, y, gradients_of(layer, dy, cache)
 
 
 @pytest.mark.equation("eq:column-parallel")
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("size", SIZES)
 def test_columns_make_up_the_layer(rng, size, bias):
-    arrays = whole_linear("hidden", bias)
     x, dy = normal(rng, (2, 3, 5)), normal(rng, (2, 3, 7))
-    expected, gradients = run_whole(arrays, x, dy)
+    whole, expected, gradients = linear_of(bias, x, dy)
 
     def work(c):
-        layer = ColumnParallel(piece_of("hidden", arrays, c), conjugate_pair(c)[0])
+        layer = ColumnParallel(whole, conjugate_pair(c)[0], c)
         y, cache = layer.forward(x)
         columns = c.bounds(7)[c.rank]
         dx, grads = layer.backward(dy[..., columns], cache)
-        grads = gather({f"hidden.{n}": g for n, g in grads.items()}, c)
-        return c.all_gather(y, axis=-1), named(dx, grads)
+        grads = gather(grads, cuts_of(layer), c)
+        return c.all_gather(y, axis=-1), {"input 0": dx} | grads
 
     for y, found in on_threads(size, work):
         np.testing.assert_allclose(y, expected, atol=1e-13)
@@ -109,35 +94,23 @@ def test_columns_make_up_the_layer(rng, size, bias):
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("size", SIZES)
 def test_rows_make_up_the_layer_and_the_bias_is_added_once(rng, size, bias):
-    arrays = whole_linear("output", bias)
     x, dy = normal(rng, (2, 3, 5)), normal(rng, (2, 3, 7))
-    expected, gradients = run_whole(arrays, x, dy)
+    whole, expected, gradients = linear_of(bias, x, dy)
 
     def work(c):
-        layer = RowParallel(piece_of("output", arrays, c), conjugate_pair(c)[1])
+        layer = RowParallel(whole, conjugate_pair(c)[1], c)
         y, cache = layer.forward(x[..., c.bounds(5)[c.rank]])
         dx, grads = layer.backward(dy, cache)
-        grads = gather({f"output.{n}": g for n, g in grads.items()}, c)
-        return y, named(c.all_gather(dx, axis=-1), grads)
+        grads = gather(grads, cuts_of(layer), c)
+        return y, {"input 0": c.all_gather(dx, axis=-1)} | grads
 
     for y, found in on_threads(size, work):
         np.testing.assert_allclose(y, expected, atol=1e-13)
         assert_close(found, gradients, 1e-13)
 
 
-def named(dx, grads):
-    return {"input 0": dx} | {n.rpartition(".")[2]: g for n, g in grads.items()}
-
-
 def cut_attention(whole, c):
-    """Cut a layer of self-attention, which nobody else uses."""
-    f, g = conjugate_pair(c)
-    pieces = cut(whole.parameters(), c)
-    layer = MultiHeadSelfAttention(24, 12, rng_of(1), float, whole.dropout)
-    for name, array in pieces.items():
-        part, last = name.split(".")
-        setattr(getattr(layer, part), last, array)
-    return ParallelSelfAttention(layer, f, g, c)
+    return ParallelSelfAttention(whole, *conjugate_pair(c), c)
 
 
 @pytest.mark.equation("eq:heads-over-ranks")
@@ -161,7 +134,7 @@ def test_heads_make_up_the_layer(rng, size, dropout, mask):
         layer = cut_attention(whole, c)
         y, cache = layer.forward(x, keep, rng_of(3))
         dx, grads = layer.backward(dy, cache)
-        return y, {"input 0": dx} | gather(grads, c), c.sent
+        return y, {"input 0": dx} | gather(grads, cuts_of(layer), c), c.sent
 
     results = on_threads(size, work)
     for y, found, _ in results:
@@ -182,11 +155,8 @@ def test_a_mask_that_is_not_for_all_heads_is_refused(rng):
 def test_heads_that_the_ranks_do_not_divide_are_refused(rng):
     whole = MultiHeadSelfAttention(12, 4, rng, float)
 
-    def work(c):
-        ParallelSelfAttention(whole, *conjugate_pair(c), c)
-
     with pytest.raises(ValueError, match="heads: expected a multiple of the 3 ranks"):
-        on_threads(3, work)
+        on_threads(3, lambda c: cut_attention(whole, c))
 
 
 @pytest.mark.parametrize("size", SIZES)

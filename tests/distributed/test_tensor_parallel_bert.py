@@ -9,9 +9,9 @@ from helpers.cut_bert import B, D, L, T, Training, batch, bert, train_cut
 from helpers.ranks import mpiexec, on_mpi
 from helpers.witnesses import assert_close
 
-from transformer_core.distributed import TensorParallelBert
+from transformer_core.distributed import TensorParallelBert, cuts_of
 from transformer_core.distributed.pieces import replicated
-from transformer_core.layers import FEED_FORWARDS, AttentionSpec, LayerSpec
+from transformer_core.layers import FEED_FORWARDS, AttentionSpec, FeedForward, LayerSpec
 from transformer_core.models import Bert
 from transformer_core.models.stack_spec import StackSpec
 from transformer_core.optim import SGD, AdamW
@@ -88,7 +88,8 @@ def test_layers_send_as_much_with_pieces_of_sequences(size):
         return {operation: traffic.bytes for operation, traffic in c.sent.items()}
 
     parameters = model.encoder.parameters()
-    summed = sum(parameters[name].size for name in replicated(parameters))
+    cuts = cuts_of(TensorParallelBert(model, Communicator()).encoder)
+    summed = sum(parameters[name].size for name in replicated(parameters, cuts))
     sent = on_threads(size, work)
     scattered = (size - 1) * 8 * (4 * L * B * T * D + summed)
     ends = 2 * (size - 1) * 8 * B * T * D  # of the sequence, joined there and back
@@ -121,7 +122,7 @@ def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
         model = TensorParallelBert(bert(dropout=0.2), c, sequence)
         Training(model).run(range(3))
         parameters = model.parameters()
-        return {name: parameters[name] for name in replicated(parameters)}
+        return {name: parameters[name] for name in replicated(parameters, model.cuts)}
 
     first, *others = on_threads(4, work)
     assert len(first) > 10
@@ -197,7 +198,8 @@ def test_the_whole_model_is_left_as_it_was():
 def test_a_rank_has_its_share_of_what_is_cut():
     model = bert(tied=False)
     parameters = model.parameters()
-    whole = sum(parameters[name].size for name in replicated(parameters))
+    cuts = TensorParallelBert(model, Communicator()).cuts
+    whole = sum(parameters[name].size for name in replicated(parameters, cuts))
     total = sum(array.size for array in parameters.values())
 
     def work(c):
@@ -225,7 +227,12 @@ def test_four_processes_end_where_four_threads_do(tmp_path):
         (4, 8, 9, "heads: expected a multiple of the 3 ranks, got 4"),
         (3, 2, 9, "hidden_width: expected at least 3, one a rank, got 2"),
         (3, 8, 2, "vocabulary: expected at least 3, one a rank, got 2"),
-        (AttentionSpec(3, 4, 2), 8, 9, "value_width: expected that of the keys"),
+        (
+            AttentionSpec(6, key_heads=2),
+            8,
+            9,
+            "key_heads: expected a multiple of the 3 ranks, got 2",
+        ),
     ],
 )
 def test_a_model_that_cannot_be_cut_is_refused(heads, hidden_width, vocabulary, message):
@@ -235,17 +242,18 @@ def test_a_model_that_cannot_be_cut_is_refused(heads, hidden_width, vocabulary, 
         on_threads(3, lambda c: TensorParallelBert(model, c))
 
 
-def test_a_feed_forward_layer_of_another_kind_is_refused(monkeypatch):
-    class Other:
-        """Stands for a layer with parts of other names."""
+def test_a_feed_forward_layer_that_does_not_say_how_it_is_cut_is_refused(monkeypatch):
+    class Other(FeedForward):
+        """What is done to the hidden units has a parameter, of which nothing is said."""
 
         def __init__(self, *settings):
-            self.hidden = None
+            super().__init__(*settings)
+            self.scale = np.ones(8)
 
     monkeypatch.setitem(FEED_FORWARDS, "other", Other)
     spec = LayerSpec(12, 3, 8, "pre", feed_forward="other")
     model = Bert(spec, StackSpec(9, 6, 1), np.random.default_rng(1))
-    with pytest.raises(ValueError, match="feed_forward: expected FeedForward, got Other"):
+    with pytest.raises(ValueError, match="feed_forward: expected one whose columns .* got Other"):
         TensorParallelBert(model, Communicator())
 
 

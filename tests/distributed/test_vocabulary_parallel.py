@@ -21,9 +21,9 @@ V, D = 7, 5
 
 def embedding_of(table, c):
     """Cut an embedding."""
-    part = Embedding(V, D, np.random.default_rng(1), dtype=float)
-    part.table = table[c.bounds(V)[c.rank]]
-    return VocabularyEmbedding(part, V, conjugate_pair(c)[1], c)
+    whole = Embedding(V, D, np.random.default_rng(1), dtype=float)
+    whole.table = table
+    return VocabularyEmbedding(whole, conjugate_pair(c)[1], c)
 
 
 @pytest.mark.equation("eq:vocabulary-parallel")
@@ -73,22 +73,14 @@ def test_logits_of_all_ranks_make_up_those_of_one(rng, size, tied):
     h, dlogits = normal(rng, (3, D)), normal(rng, (3, V))
     table, weight, bias = normal(rng, (V, D)), normal(rng, (D, V)), normal(rng, V)
 
-    def readout(words):
-        if tied:
-            layer = TiedReadout(V, float)
-        else:
-            layer = OwnReadout(D, V, np.random.default_rng(1), float)
-            layer.weight = weight[:, words]
-        layer.bias = bias[words]
-        return layer
-
-    whole = readout(slice(None))
+    whole = TiedReadout(V, float) if tied else OwnReadout(D, V, np.random.default_rng(1), float)
+    whole.set_parameters({"bias": bias} if tied else {"weight": weight, "bias": bias})
     expected, cache = whole.forward(h, table)
     dh, dtable, grads = whole.backward(dlogits, cache)
 
     def work(c):
         words = c.bounds(V)[c.rank]
-        layer = ParallelReadout(readout(words), conjugate_pair(c)[0])
+        layer = ParallelReadout(whole, conjugate_pair(c)[0], c)
         assert layer.parameters().keys() == whole.parameters().keys()
         logits, cache = layer.forward(h, table[words])
         dh, dtable, grads = layer.backward(dlogits[:, words], cache)

@@ -6,7 +6,13 @@ most cases on every rank; a docstring tells only of what is its own.
 
 from transformer_core.distributed.data_parallel import DataParallel
 from transformer_core.distributed.local_steps import LocalSteps
-from transformer_core.distributed.pieces import cut, gather, norm_of_pieces
+from transformer_core.distributed.pieces import (
+    Cut,
+    cut,
+    cuts_of,
+    gather,
+    norm_of_pieces,
+)
 from transformer_core.distributed.pipeline import PipelineBert
 from transformer_core.distributed.schedules import (
     Step,
@@ -32,6 +38,7 @@ from transformer_core.distributed.tensor_parallel import (
     Collective,
     ColumnParallel,
     OwnDraws,
+    ParallelFeedForward,
     ParallelSelfAttention,
     RowParallel,
     conjugate_pair,

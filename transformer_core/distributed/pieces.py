@@ -1,40 +1,72 @@
-"""Which arrays of a model are cut over ranks, and how: by the last two parts of their names."""
+"""Which arrays of a model are cut over ranks, and how: as the layers that are cut say."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from copy import copy
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_names
+from transformer_core.layers.layer import Wrapper
 from transformer_core.optim.clipping import checked_norm, own_norm
 from transformer_core.ranks.communicator import Communicator
 from transformer_core.ranks.flat import check_arrays
 
-# The axis that is cut, and in how many parts each rank has a piece: of the queries, of the keys
-# and of the values. Every rank has the whole of all other arrays.
-CUTS = {
-    "query_key_value.weight": (1, 3),
-    "query_key_value.bias": (0, 3),
-    "hidden.weight": (1, 1),
-    "hidden.bias": (0, 1),
-    "output.weight": (0, 1),
-    "tokens.table": (0, 1),
-    "readout.weight": (1, 1),
-    "readout.bias": (0, 1),
-}
+
+class Cut(NamedTuple):
+    """Along which axis an array is cut, and in which sections, each of which is cut by itself."""
+
+    axis: int
+    sections: tuple[
+        int, ...
+    ] = ()  # their lengths, of all ranks; none: the whole is one
 
 
-def ending(name: str) -> str:
-    """Return the last two parts of a dotted name."""
-    return ".".join(name.split(".")[-2:])
+class CutLayer(Wrapper):
+    """A layer of which each rank has its pieces; it says which arrays are cut.
+
+    Parameters
+    ----------
+    layer : layer
+        The whole one. Not modified.
+    cuts : dict of str to Cut
+        By the names of its arrays; every rank has the whole of the others.
+    communicator : Communicator
+    """
+
+    def __init__(self, layer: Any, cuts: dict[str, Cut], communicator: Communicator):
+        super().__init__(copy(layer))
+        self.cuts = cuts
+        self.set_parameters(cut(layer.parameters(), cuts, communicator))
 
 
-def replicated(names: Iterable[str]) -> list[str]:
+def cuts_of(layer: Any) -> dict[str, Cut]:
+    """Return how the arrays of a layer, or of a model, are cut; those that are not are left out."""
+    cuts = dict(getattr(layer, "cuts", {}))
+    for part, sublayer in layer.sublayers().items():
+        cuts |= {f"{part}.{name}": how for name, how in cuts_of(sublayer).items()}
+    return cuts
+
+
+def cut_of(name: str, array: np.ndarray, cuts: dict[str, Cut]) -> Cut | None:
+    """Return how an array is cut, under its name or with more in front; None: it is not."""
+    while name and name not in cuts:
+        _, _, name = name.partition(".")
+    how = cuts.get(name)
+    if how and array.ndim <= how.axis:
+        raise ValueError(
+            f"{name}: expected an axis {how.axis}, got shape {array.shape}"
+        )
+    return how
+
+
+def replicated(names: Iterable[str], cuts: Container[str]) -> list[str]:
     """Return the names of the arrays that every rank has the whole of."""
-    return [name for name in names if ending(name) not in CUTS]
+    return [name for name in names if name not in cuts]
 
 
 def cut(
-    arrays: dict[str, np.ndarray], communicator: Communicator
+    arrays: dict[str, np.ndarray], cuts: dict[str, Cut], communicator: Communicator
 ) -> dict[str, np.ndarray]:
     """Return this rank's pieces of whole arrays, or copies of those that are not cut.
 
@@ -43,6 +75,8 @@ def cut(
     arrays : dict of str to ndarray
         The parameters of a model, their gradients, or what an optimiser remembers of them: the
         names may have more in front.
+    cuts : dict of str to Cut
+        By the names of parameters: :func:`cuts_of` the model.
     communicator : Communicator
 
     Returns
@@ -51,19 +85,17 @@ def cut(
         Arrays of their own, with the same names.
     """
     check_arrays("arrays", arrays)
-    pieces = {name: arrays[name].copy() for name in replicated(arrays)}
-    for name in arrays.keys() - pieces.keys():
-        axis, parts = CUTS[ending(name)]
-        own = []
-        for part in sections(name, arrays[name], axis, parts):
-            edges = [piece.stop for piece in communicator.bounds(part.shape[axis])]
-            own.append(np.split(part, edges[:-1], axis)[communicator.rank])
-        pieces[name] = np.concatenate(own, axis)
-    return {name: pieces[name] for name in arrays}
+    pieces = {}
+    for name, array in arrays.items():
+        pieces[name] = array.copy()
+        if how := cut_of(name, array, cuts):
+            indices = indices_of_ranks(name, array, how, communicator)
+            pieces[name] = array.take(indices[communicator.rank], how.axis)
+    return pieces
 
 
 def gather(
-    arrays: dict[str, np.ndarray], communicator: Communicator
+    arrays: dict[str, np.ndarray], cuts: dict[str, Cut], communicator: Communicator
 ) -> dict[str, np.ndarray]:
     """Return the whole arrays of which every rank has pieces: the inverse of :func:`cut`.
 
@@ -73,32 +105,38 @@ def gather(
     check_arrays("arrays", arrays)
     whole = {}
     for name, array in arrays.items():
-        axis, parts = CUTS.get(ending(name), (0, 0))
-        if parts:
-            own = sections(name, array, axis, parts)
-            array = np.concatenate(
-                [communicator.all_gather(part, axis) for part in own], axis
-            )
+        if how := cut_of(name, array, cuts):
+            array = communicator.all_gather(array, how.axis)
+            indices = indices_of_ranks(name, array, how, communicator)
+            array = array.take(np.argsort(np.concatenate(indices)), how.axis)
         whole[name] = array
     return whole
 
 
-def sections(name, array, axis, parts):
-    """Split an array along an axis into equal parts, each of which is cut by itself."""
-    if array.ndim <= axis or array.shape[axis] % parts:
+def indices_of_ranks(name, whole, how, communicator):
+    """Return which entries along the axis that is cut each rank has."""
+    length = whole.shape[how.axis]
+    if how.sections and length != sum(how.sections):
         raise ValueError(
-            f"{name}: expected {parts} equal parts along axis {axis}, "
-            f"got shape {array.shape}"
+            f"{name}: expected sections of {how.sections} along axis {how.axis}, "
+            f"got shape {whole.shape}"
         )
-    return np.split(array, parts, axis)
+    sections = np.split(np.arange(length), np.cumsum(how.sections, dtype=int)[:-1])
+    return [
+        np.concatenate([s[communicator.bounds(len(s))[rank]] for s in sections])
+        for rank in range(communicator.size)
+    ]
 
 
-def norm_of_pieces(grads: dict[str, np.ndarray], communicator: Communicator) -> float:
+def norm_of_pieces(
+    grads: dict[str, np.ndarray], cuts: Container[str], communicator: Communicator
+) -> float:
     r"""Return the norm of all gradients together, of which every rank has pieces.
 
     .. math:: \|g\|^2 = \sum_r \sum_{\text{cut}} \|g_r\|^2 + \sum_{\text{whole}} \|g\|^2
 
-    What every rank has the whole of counts once (eq:global-norm-sharded).
+    What every rank has the whole of, all but the names in ``cuts``, counts once
+    (eq:global-norm-sharded).
 
     Raises
     ------
@@ -107,7 +145,7 @@ def norm_of_pieces(grads: dict[str, np.ndarray], communicator: Communicator) -> 
         on every rank.
     """
     check_names("grads", grads)
-    whole = {name: grads[name] for name in replicated(grads)}
+    whole = {name: grads[name] for name in replicated(grads, cuts)}
     own = {name: grads[name] for name in grads.keys() - whole.keys()}
     of_own, of_whole = own_norm(own), own_norm(whole)
     of_own += 0 * of_whole  # NaN, which the others get to know, if that is not finite

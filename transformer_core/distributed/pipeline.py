@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +20,7 @@ from transformer_core.foundation.checks import (
 )
 from transformer_core.foundation.names import join
 from transformer_core.layers import TiedReadout
-from transformer_core.models.bert import Bert, BertInputCache
-from transformer_core.models.stack import StackCache
-from transformer_core.ops.cross_entropy import (
-    CrossEntropyCache,
-    cross_entropy,
-    cross_entropy_backward,
-)
-from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
-from transformer_core.ops.linear import LinearCache
+from transformer_core.models.bert import Bert, BertCache
 from transformer_core.optim.clipping import checked_norm, own_norm
 from transformer_core.optim.optimizer import Pieces
 from transformer_core.ranks.communicator import Communicator
@@ -37,24 +29,13 @@ from transformer_core.ranks.communicator import Communicator
 class Elsewhere:
     """A layer that another stage has: here everything goes on as it came."""
 
+    table = None
+
     def forward(self, x, *others, rng=None):
         return x, None
 
     def backward(self, dy, cache):
         return dy, {}
-
-
-class LossCache(NamedTuple):
-    shape: tuple[int, ...]  # of what the encoder returns, (B, T, D)
-    masked: EmbeddingCache
-    readout: LinearCache
-    loss: CrossEntropyCache
-
-
-class BertStageCache(NamedTuple):
-    input: BertInputCache | None  # of the first stage
-    encoder: StackCache
-    loss: LossCache | None  # of the last stage
 
 
 class PipelineBert:
@@ -114,29 +95,25 @@ class PipelineBert:
             )
         self.communicator, self.schedule = communicator, schedule
         self.micro_batches = micro_batches
-        self.front = self.readout = self.table = None  # but at the ends
-        self.encoder = copy(model.encoder)
+        self.first, self.last = rank == 0, rank == communicator.size - 1
+        self.tied = isinstance(model.readout, TiedReadout)
         mine = communicator.bounds(len(layers))[rank]
         kept: list = [Elsewhere() for _ in layers]
         kept[mine] = layers[mine]
-        self.encoder.layers = kept
-        self.tied = isinstance(model.readout, TiedReadout)
-        if rank == 0:
-            self.front = copy(model)
-            self.front.encoder = self.front.readout = None
-        if rank == communicator.size - 1:
-            self.readout = model.readout
-            self.table = model.tokens.table if self.tied else None
-        else:
-            self.encoder.final_norm = None
+        stage: Any = copy(model)
+        stage.encoder = copy(model.encoder)
+        stage.encoder.layers = kept
+        if not self.first:
+            stage.segments = stage.positions = stage.embedding_norm = None
+            if not (self.last and self.tied):
+                stage.tokens = Elsewhere()
+        if not self.last:
+            stage.readout = stage.encoder.final_norm = None
+        self.stage = stage
 
     def parameters(self) -> Pieces:
         """Return the parameters of this stage, with the norm over all stages."""
-        table = {} if self.table is None else {"tokens.table": self.table}
-        front = self.front.parameters() if self.front else table
-        parts = {"encoder": self.encoder, "readout": self.readout}
-        others = join({n: p.parameters() for n, p in parts.items() if p})
-        return Pieces(front | others, self.norm)
+        return Pieces(self.stage.parameters(), self.norm)
 
     def loss_and_gradients(
         self, *batch: np.ndarray | None, rng: np.random.Generator | None = None
@@ -230,45 +207,43 @@ class PipelineBert:
         """
         check_names("grads", grads)
         counted = dict(grads)
-        if self.tied and not self.front:
+        if self.tied and not self.first:
             counted.pop("tokens.table", None)
         square = np.array(own_norm(counted) ** 2)
         return checked_norm(math.sqrt(self.communicator.all_reduce(square)), grads)
 
     def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
         """Return what the next stage is given, or the loss, and what backward needs."""
-        input_cache = loss_cache = None
-        if self.front:
-            x, input_cache = self.front.embed(ids, segment_ids)
-        y, encoder_cache = self.encoder.forward(x, keep)
-        if self.readout:
+        input_cache = masked_cache = readout_cache = loss_cache = None
+        if self.first:
+            x, input_cache = self.stage.embed(ids, segment_ids)
+        y, encoder_cache = self.stage.encoder.forward(x, keep)
+        if self.last:
             check_shape("targets", targets, *ids.shape)
-            h, masked_cache = embedding(
-                np.flatnonzero(masked), y.reshape(-1, y.shape[-1])
-            )
-            logits, readout_cache = self.readout.forward(h, self.table)
-            shape, (y, loss) = y.shape, cross_entropy(logits, targets[masked])
-            loss_cache = LossCache(shape, masked_cache, readout_cache, loss)
-        return y, BertStageCache(input_cache, encoder_cache, loss_cache)
+            logits, (masked_cache, readout_cache) = self.stage.read_out(y, masked)
+            y, loss_cache = self.stage.loss(logits, targets[masked])
+        cache = BertCache(
+            ids.shape, input_cache, encoder_cache, masked_cache, readout_cache
+        )
+        return y, (cache, loss_cache)
 
-    def backward(self, dy, cache):
+    def backward(self, dy, caches):
         """Return what the stage before is given, and this stage's gradients.
 
         That is eq:pipeline-backward.
         """
+        cache, loss_cache = caches
         grads: dict = {}
-        if self.readout:
-            shape, masked_cache, readout_cache, loss_cache = cache.loss
-            dlogits = cross_entropy_backward(dy, loss_cache)
-            dh, dtable, parts = self.readout.backward(dlogits, readout_cache)
-            dy = embedding_backward(dh, masked_cache).reshape(shape)
+        if self.last:
+            dlogits = self.stage.loss_backward(dy, loss_cache)
+            dy, dtable, parts = self.stage.read_out_backward(dlogits, cache)
             add(grads, join({"readout": parts}))
             if self.tied:
                 add(grads, {"tokens.table": dtable})
-        dx, parts = self.encoder.backward(dy, cache.encoder)
+        dx, parts = self.stage.encoder.backward(dy, cache.encoder)
         add(grads, join({"encoder": parts}))
-        if self.front:
-            add(grads, join(self.front.embed_backward(dx, cache.input)))
+        if self.first:
+            add(grads, join(self.stage.embed_backward(dx, cache.input)))
         return dx, grads
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.distributed.pieces import replicated
+from transformer_core.distributed.pieces import cuts_of, replicated
 from transformer_core.distributed.tensor_parallel import (
     Collective,
     ParallelSelfAttention,
@@ -76,7 +76,7 @@ class SequenceParallelEncoder(Wrapper):
         for layer in encoder.layers:
             check_kind("encoder", layer.attention.branch, ParallelSelfAttention)
         super().__init__(encoder)
-        self.communicator = communicator
+        self.communicator, self.cuts = communicator, cuts_of(encoder)
         self.join = join_pieces(communicator)
 
     def forward(
@@ -98,7 +98,7 @@ class SequenceParallelEncoder(Wrapper):
         """
         self.check_positions("dy", dy)
         dpiece, grads = self.layer.backward(self.join.backward(dy), cache)
-        parts = {name: grads[name] for name in replicated(grads)}
+        parts = {name: grads[name] for name in replicated(grads, self.cuts)}
         total = self.communicator.all_reduce(flatten(parts))
         return self.join.forward(dpiece), grads | unflatten(total, parts)
 

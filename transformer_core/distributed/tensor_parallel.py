@@ -1,11 +1,13 @@
 """One layer on many ranks: linear layers cut by column and by row, heads over ranks."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from transformer_core.distributed.pieces import Cut, CutLayer
 from transformer_core.foundation.checks import check_shape
 from transformer_core.layers.layer import Wrapper
 from transformer_core.layers.linear import Linear
@@ -51,20 +53,30 @@ def conjugate_pair(communicator: Communicator) -> tuple[Collective, Collective]:
     return f, f.adjoint
 
 
-class ColumnParallel(Wrapper):
+class ColumnParallel(CutLayer):
     r"""y_r = f(x) W_r + b_r, with the columns W_r of W of this rank r (eq:column-parallel).
 
     Parameters
     ----------
     linear : Linear
-        With the columns and the entries of b that are this rank's.
+        The whole one. Not modified.
     f : Collective
+    communicator : Communicator
+    sections : tuple of int
+        How wide the parts of y are of which each rank has its columns. Default: one part.
 
     Source: Shoeybi et al. 2019.
     """
 
-    def __init__(self, linear: Linear, f: Collective):
-        super().__init__(linear)
+    def __init__(
+        self,
+        linear: Linear,
+        f: Collective,
+        communicator: Communicator,
+        sections: tuple[int, ...] = (),
+    ):
+        cuts = {"weight": Cut(1, sections), "bias": Cut(0, sections)}
+        super().__init__(linear, cuts, communicator)
         self.f = f
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
@@ -77,7 +89,7 @@ class ColumnParallel(Wrapper):
         return self.f.backward(dx), grads
 
 
-class RowParallel(Wrapper):
+class RowParallel(CutLayer):
     r"""y = g(x_r W_r) + b, with the rows W_r of W of this rank r (eq:row-parallel).
 
     b is added once, behind the sum: every rank has all of it.
@@ -85,14 +97,15 @@ class RowParallel(Wrapper):
     Parameters
     ----------
     linear : Linear
-        With the rows that are this rank's, and the whole b.
+        The whole one. Not modified.
     g : Collective
+    communicator : Communicator
 
     Source: Shoeybi et al. 2019.
     """
 
-    def __init__(self, linear: Linear, g: Collective):
-        super().__init__(linear)
+    def __init__(self, linear: Linear, g: Collective, communicator: Communicator):
+        super().__init__(linear, {"weight": Cut(0)}, communicator)
         self.g = g
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
@@ -110,13 +123,71 @@ class RowParallel(Wrapper):
         return dx, grads
 
 
+class ParallelFeedForward(Wrapper):
+    """A feed-forward layer with some of the hidden units on each rank (eq:column-parallel).
+
+    x goes through f once, however many linear layers read it.
+
+    Parameters
+    ----------
+    feed_forward : layer
+        The whole one. Not modified. Its ``columns`` and ``rows`` name all its linear layers.
+    f, g : Collective
+    communicator : Communicator
+
+    Raises
+    ------
+    ValueError
+        If they do not, or there are fewer hidden units than ranks.
+
+    Source: Shoeybi et al. 2019.
+    """
+
+    def __init__(
+        self,
+        feed_forward: Any,
+        f: Collective,
+        g: Collective,
+        communicator: Communicator,
+    ):
+        columns, rows = (
+            getattr(feed_forward, name, ()) for name in ("columns", "rows")
+        )
+        parts = {name.partition(".")[0] for name in feed_forward.parameters()}
+        if not rows or parts != {*columns, *rows}:
+            raise ValueError(
+                "feed_forward: expected one whose columns and rows name its linear layers, got "
+                f"{type(feed_forward).__name__} with {columns} and {rows}"
+            )
+        own = copy(feed_forward)
+        same = Collective(lambda x: x, lambda dx: dx)
+        for name in columns:
+            setattr(own, name, ColumnParallel(getattr(own, name), same, communicator))
+        for name in rows:
+            check_enough("hidden_width", len(getattr(own, name).weight), communicator)
+            setattr(own, name, RowParallel(getattr(own, name), g, communicator))
+        super().__init__(own)
+        self.f = f
+
+    def forward(
+        self, x: np.ndarray, rng: np.random.Generator | None = None
+    ) -> tuple[np.ndarray, Any]:
+        """Map x (..., D) to y (..., D), of all ranks' units."""
+        return self.layer.forward(self.f.forward(x), rng=rng)
+
+    def backward(self, dy: np.ndarray, cache: Any) -> tuple[np.ndarray, dict]:
+        """Return dx, of all ranks' units, and the gradients of this rank's parameters."""
+        dx, grads = self.layer.backward(dy, cache)
+        return self.f.backward(dx), grads
+
+
 class ParallelSelfAttention(Wrapper):
     """Self-attention with H / N of the H heads on each of N ranks (eq:heads-over-ranks).
 
     Parameters
     ----------
     attention : MultiHeadSelfAttention
-        The layer with all its heads, and this rank's pieces of its projections.
+        The whole one. Not modified.
     f, g : Collective
         Before the queries, keys and values, and behind the output's matrix product.
     communicator : Communicator
@@ -143,8 +214,8 @@ class ParallelSelfAttention(Wrapper):
             raise ValueError(
                 f"transform: expected one without parameters, got {attention.spec.transform}"
             )
-        size, output = communicator.size, attention.output.weight
-        key_width, value_width = attention.spec.head_widths(output.shape[1])
+        size, width = communicator.size, attention.output.weight.shape[1]
+        key_width, value_width = attention.spec.head_widths(width)
         spec = replace(
             attention.spec,
             heads=attention.heads // size,
@@ -153,12 +224,13 @@ class ParallelSelfAttention(Wrapper):
             value_width=value_width,
         )
         rng = np.random.default_rng(0)  # of what gives way to the pieces
-        dropout = attention.dropout
-        own: Any = MultiHeadSelfAttention(
-            output.shape[1], spec, rng, output.dtype, dropout
+        dtype, dropout = attention.output.weight.dtype, attention.dropout
+        own: Any = MultiHeadSelfAttention(width, spec, rng, dtype, dropout)
+        widths = attention.spec.projected_widths(width)
+        own.query_key_value = ColumnParallel(
+            attention.query_key_value, f, communicator, widths
         )
-        own.query_key_value = ColumnParallel(attention.query_key_value, f)
-        own.output = RowParallel(attention.output, g)
+        own.output = RowParallel(attention.output, g, communicator)
         super().__init__(own)
         self.communicator = communicator
 
@@ -214,4 +286,12 @@ def check_divides(name: str, length: int, communicator: Communicator) -> None:
     if length % communicator.size:
         raise ValueError(
             f"{name}: expected a multiple of the {communicator.size} ranks, got {length}"
+        )
+
+
+def check_enough(name: str, length: int, communicator: Communicator) -> None:
+    """Raise ``ValueError`` unless every rank gets something of a length."""
+    if length < communicator.size:
+        raise ValueError(
+            f"{name}: expected at least {communicator.size}, one a rank, got {length}"
         )

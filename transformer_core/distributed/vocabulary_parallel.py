@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.distributed.tensor_parallel import Collective
+from transformer_core.distributed.pieces import Cut, CutLayer
+from transformer_core.distributed.tensor_parallel import Collective, check_enough
 from transformer_core.foundation.checks import (
     check_floats,
     check_ids,
@@ -12,7 +13,6 @@ from transformer_core.foundation.checks import (
     check_shape,
 )
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
-from transformer_core.layers.layer import Wrapper
 from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ranks.communicator import Communicator
@@ -23,38 +23,29 @@ class VocabularyEmbeddingCache(NamedTuple):
     rows: EmbeddingCache
 
 
-class VocabularyEmbedding(Embedding):
+class VocabularyEmbedding(CutLayer):
     r"""g of the rows that this rank has, and 0 for other ids (eq:vocabulary-parallel).
 
     Parameters
     ----------
     embedding : Embedding
-        With the rows of the table that are this rank's.
-    vocabulary : int
-        V, of all ranks.
+        The whole one, of V words. Not modified.
     g : Collective
     communicator : Communicator
 
     Raises
     ------
     ValueError
-        If the table has not the rows of this rank: range r of ``communicator.bounds(vocabulary)``.
+        If there are fewer words than ranks.
 
     Source: Shoeybi et al. 2019.
     """
 
-    def __init__(
-        self,
-        embedding: Embedding,
-        vocabulary: int,
-        g: Collective,
-        communicator: Communicator,
-    ):
-        words = communicator.bounds(vocabulary)[communicator.rank]
-        check_shape("table", embedding.table, words.stop - words.start, "D")
-        self.table = embedding.table
-        self.vocabulary, self.g = vocabulary, g
+    def __init__(self, embedding: Embedding, g: Collective, communicator: Communicator):
+        self.vocabulary, self.g = len(embedding.table), g
         self.communicator = communicator
+        check_enough("vocabulary", self.vocabulary, communicator)
+        super().__init__(embedding, {"table": Cut(0)}, communicator)
 
     def forward(self, ids: np.ndarray) -> tuple[np.ndarray, Any]:
         """Map ids (...) of the whole vocabulary to rows (..., D)."""
@@ -71,18 +62,24 @@ class VocabularyEmbedding(Embedding):
         return None, {"table": embedding_backward(drows, cache.rows)}
 
 
-class ParallelReadout(Wrapper):
+class ParallelReadout(CutLayer):
     """A read-out behind f: the logits of the words that are this rank's (eq:column-parallel).
 
     Parameters
     ----------
     readout : TiedReadout or OwnReadout
-        With the parameters of this rank's words.
+        The whole one. Not modified.
     f : Collective
+    communicator : Communicator
     """
 
-    def __init__(self, readout: TiedReadout | OwnReadout, f: Collective):
-        super().__init__(readout)
+    def __init__(
+        self,
+        readout: TiedReadout | OwnReadout,
+        f: Collective,
+        communicator: Communicator,
+    ):
+        super().__init__(readout, {"weight": Cut(1), "bias": Cut(0)}, communicator)
         self.f = f
 
     def forward(

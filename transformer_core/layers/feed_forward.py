@@ -40,6 +40,9 @@ class FeedForward(Layer):
         f. "gelu" needs SciPy.
     """
 
+    # Which of its linear layers tensor parallelism cuts by columns, and which by rows.
+    columns, rows = ("hidden",), ("output",)
+
     def __init__(
         self,
         width: int,

@@ -1,6 +1,6 @@
 """BERT, trained to restore masked tokens."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,6 +68,7 @@ class Bert(Layer):
         final_norm: bool = True,
     ):
         width, dtype = spec.width, spec.dtype
+        self.loss, self.loss_backward = cross_entropy, cross_entropy_backward
         self.dropout = spec.dropout
         self.tokens = Embedding(stack.vocabulary, width, rng, dtype=dtype)
         self.segments = (
@@ -119,15 +120,8 @@ class Bert(Layer):
             check_masked(masked, ids.shape)
         x, input_cache = self.embed(ids, segment_ids, rng)
         h, encoder_cache = self.encoder.forward(x, keep, rng)
-        masked_cache = None
-        if masked is not None:
-            h, masked_cache = embedding(
-                np.flatnonzero(masked), h.reshape(-1, h.shape[-1])
-            )
-        logits, readout_cache = self.readout.forward(h, self.tokens.table)
-        return logits, BertCache(
-            ids.shape, input_cache, encoder_cache, masked_cache, readout_cache
-        )
+        logits, caches = self.read_out(h, masked)
+        return logits, BertCache(ids.shape, input_cache, encoder_cache, *caches)
 
     def embed(
         self,
@@ -153,23 +147,42 @@ class Bert(Layer):
             tokens_cache, segments_cache, positions_cache, norm_cache, dropout_cache
         )
 
+    def read_out(
+        self, h: np.ndarray, masked: np.ndarray | None = None
+    ) -> tuple[np.ndarray, tuple[EmbeddingCache | None, LinearCache]]:
+        """Map the rows of h (B, T, D) that are asked for to logits (eq:masked-rows)."""
+        masked_cache = None
+        if masked is not None:
+            h, masked_cache = embedding(
+                np.flatnonzero(masked), h.reshape(-1, h.shape[-1])
+            )
+        logits, readout_cache = self.readout.forward(h, self.tokens.table)
+        return logits, (masked_cache, readout_cache)
+
     def backward(self, dlogits: np.ndarray, cache: BertCache) -> tuple[None, dict]:
         """Return None, for the ids, and the gradient of every parameter (eq:bert-backward).
 
-        Rows that were not read out get 0 (eq:masked-rows-backward); a tied table gets the terms
-        of both its uses (eq:bert-tied-backward).
+        A tied table gets the terms of both its uses (eq:bert-tied-backward).
         """
         grads = {}
-        dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
+        dh, dtable, grads["readout"] = self.read_out_backward(dlogits, cache)
         del dlogits  # makes room, unless the caller keeps it
-        if cache.masked is not None:
-            dh = embedding_backward(dh, cache.masked)
-            dh = dh.reshape(*cache.shape, -1)
         dx, grads["encoder"] = self.encoder.backward(dh, cache.encoder)
         grads |= self.embed_backward(dx, cache.input)
         if dtable is not None:
             grads["tokens"]["table"] += dtable
         return None, join(grads)
+
+    def read_out_backward(self, dlogits: np.ndarray, cache: BertCache) -> tuple:
+        """Return the gradients of h, of a tied table and of the read-out's parameters.
+
+        Rows that were not read out get 0 (eq:masked-rows-backward).
+        """
+        dh, dtable, grads = self.readout.backward(dlogits, cache.readout)
+        if cache.masked is not None:
+            dh = embedding_backward(dh, cache.masked)
+            dh = dh.reshape(*cache.shape, -1)
+        return dh, dtable, grads
 
     def embed_backward(self, dx: np.ndarray, cache: BertInputCache) -> dict:
         """Hand the gradient of a sum to each of its tables (eq:bert-input-backward)."""
@@ -182,14 +195,6 @@ class Bert(Layer):
             _, grads["segments"] = self.segments.backward(dx, cache.segments)
         _, grads["tokens"] = self.tokens.backward(dx, cache.tokens)
         return grads
-
-    def loss(self, logits: np.ndarray, targets: np.ndarray) -> tuple[float, tuple]:
-        """Return the mean cross-entropy of logits (M, V), and its cache."""
-        return cross_entropy(logits, targets)
-
-    def loss_backward(self, cache: Any) -> np.ndarray:
-        """Return the gradient of the logits."""
-        return cross_entropy_backward(1, cache)
 
     def loss_and_gradients(
         self,
@@ -219,7 +224,7 @@ class Bert(Layer):
         check_shape("targets", targets, *ids.shape)
         loss, loss_cache = self.loss(logits, targets[masked])
         del logits  # they, the probabilities and the gradient are the largest arrays
-        dlogits = [self.loss_backward(loss_cache)]
+        dlogits = [self.loss_backward(1, loss_cache)]
         del loss_cache
         _, grads = self.backward(hand_over(dlogits), cache)
         return loss, grads

@@ -83,14 +83,14 @@ def norm_over_ranks(sharded: list, replicated: dict) -> float:
     Parameters
     ----------
     sharded : list of dict of str to ndarray
-        For each rank its pieces, named as those arrays of a model that are cut over ranks.
+        For each rank its pieces.
     replicated : dict of str to ndarray
-        What every rank holds alike, named as an array that is not cut.
+        What every rank holds alike.
     """
 
     def norm(ranks):
         own = {name: a for name, a in sharded[ranks.rank].items() if a.size}
-        return norm_of_pieces(own | replicated, ranks)
+        return norm_of_pieces(own | replicated, own, ranks)
 
     return on_threads(len(sharded), norm)[0]
 

@@ -16,14 +16,14 @@ from transformer_practice.exercises.structure import difference
 
 
 def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
+    arrays = hidden_weights, hidden_biases, output_weights, output_bias
+
     def work(ranks):
-        own = hidden_weights, hidden_biases, output_weights
-        arrays = [array[ranks.rank] for array in own]
-        hidden, output = cut_maps(*arrays, output_bias, ranks)
+        hidden, output = cut_maps(*arrays, ranks)
         h, read = hidden.forward(x)
         a, bent = relu(h)
         y, wrote = output.forward(a)
-        return y, (*arrays, output_bias, read, bent, wrote)
+        return y, (*arrays, read, bent, wrote)
 
     ys, caches = zip(*on_threads(len(hidden_weights), work), strict=True)
     return ys[-1], caches
@@ -44,13 +44,12 @@ def split_feed_forward_backward(dy, caches):
 NAMES = "weight", "bias"
 
 
-def cut_maps(hidden_weight, hidden_bias, output_weight, output_bias, ranks):
-    """Return a rank's linear layers, of arrays that are its own."""
+def cut_maps(hidden_weights, hidden_biases, output_weights, output_bias, ranks):
+    """Return a rank's linear layers, of the pieces of all ranks."""
     f, g = conjugate_pair(ranks)
-    return (
-        ColumnParallel(linear_of(hidden_weight, hidden_bias), f),
-        RowParallel(linear_of(output_weight, output_bias), g),
-    )
+    hidden = linear_of(np.concatenate(hidden_weights, axis=1), np.concatenate(hidden_biases))
+    output = linear_of(np.concatenate(output_weights), output_bias)
+    return ColumnParallel(hidden, f, ranks), RowParallel(output, g, ranks)
 
 
 def linear_of(weight, bias):
