@@ -155,7 +155,7 @@ def spec(monkeypatch):
     monkeypatch.setitem(NORMS, "rms_norm", RmsNorm)
     monkeypatch.setitem(FEED_FORWARDS, "swiglu", SwiGlu)
     monkeypatch.setitem(TRANSFORMS, "rotary", Rotary)
-    heads = AttentionSpec(4, bias=False, key_heads=2, transform="rotary")
+    heads = AttentionSpec(4, 6, 3, bias=False, key_heads=2, transform="rotary")
     return LayerSpec(16, heads, 20, "pre", NormSpec("rms_norm"), "swiglu", dtype="float64")
 
 
@@ -198,8 +198,8 @@ def test_step_by_step_it_is_the_forward_pass(gpt, ids):
     for t in range(ids.shape[1]):
         row, state = gpt.step(ids[:, t], state)
         np.testing.assert_allclose(row, logits[:, t], atol=1e-12)
-    key = state.layers[0].key
-    assert key.shape == (4, 2, 7, 4)  # two heads of keys for four of queries
+    shapes = [array.shape for array in state.layers[0]]
+    assert shapes == [(4, 2, 7, 6), (4, 2, 7, 3)]  # two heads of keys for four of queries
 
 
 def test_prompts_of_different_lengths_go_on_as_each_does_alone(gpt, ids):
@@ -241,6 +241,14 @@ def test_two_ranks_of_tensor_parallelism_have_the_gradient_of_one(spec, ids, seq
     for found, grads in on_threads(2, work):
         assert found == pytest.approx(loss, rel=1e-12)
         assert_close(grads, expected, 1e-12)
+
+
+def test_gates_send_nothing_of_their_own(spec, ids):
+    def work(c, spec):
+        TensorParallelBert(bert_of(spec), c).loss_and_gradients(ids, ids, ids > 4)
+        return sum(traffic.bytes for traffic in c.sent.values())
+
+    assert on_threads(2, work, spec) == on_threads(2, work, replace(spec, feed_forward="relu"))
 
 
 def test_what_cannot_be_cut_is_refused_by_name(spec):

@@ -386,10 +386,3 @@ def test_nothing_counted_is_named(rng):
     model, batch = bert(rng), draw(rng, counts=(0, 0))
     with pytest.raises(ValueError, match="parts: expected at least one counted token"):
         DataParallel(model, counted).loss_and_gradients(*batch)
-
-
-@pytest.mark.parametrize("threads", [0, -1, 1.5, True])
-def test_bad_threads_are_named(threads):
-    message = f"threads: expected a whole number of at least 1, got {threads}"
-    with pytest.raises(ValueError, match=message):
-        DataParallel(None, None, threads)

@@ -191,11 +191,3 @@ def test_weights_that_cannot_be_are_refused_by_every_rank(weights):
         return True
 
     assert all(on_threads(2, work))
-
-
-@pytest.mark.parametrize(
-    "settings", [{"learning_rate": 0}, {"momentum": 1}, {"momentum": -0.1}, {"momentum": np.nan}]
-)
-def test_settings_out_of_range_are_refused(settings):
-    with pytest.raises(ValueError, match=f"^{next(iter(settings))}: expected"):
-        LocalSteps(values(0), **settings)

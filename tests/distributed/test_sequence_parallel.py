@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from helpers.cut_bert import B, D, T, bert
+from helpers.ranks import adjoint_gap
 from helpers.witnesses import normal
 
 from transformer_core.distributed import SequenceParallelEncoder, TensorParallelBert, sequence_pair
@@ -12,42 +13,17 @@ from transformer_core.ranks import Communicator, on_threads
 SIZES = [1, 2, 3, 4]
 
 
-def inner(x, y):
-    return float((x * y).sum())
-
-
 @pytest.mark.equation("eq:sequence-parallel")
 @pytest.mark.parametrize("size", SIZES)
 def test_g_is_the_adjoint_of_f(rng, size):
-    x, parts = normal(rng, (2, 12, 3)), normal(rng, (size, 2, 12, 3))
-
-    def work(c):
-        f, g = sequence_pair(c)
-        piece, part = np.split(x, size, axis=1)[c.rank], parts[c.rank]
-        return (
-            inner(f.forward(piece), part),
-            inner(piece, f.backward(part)),
-            inner(g.forward(part), piece),
-            inner(part, g.backward(piece)),
-        )
-
-    left, right, left_g, right_g = np.sum(on_threads(size, work), axis=0)
-    assert left == pytest.approx(right, abs=1e-13)
-    assert left_g == pytest.approx(right_g, abs=1e-13)
+    assert adjoint_gap(lambda c: sequence_pair(c)[0], "pieces", "terms", size, rng) < 1e-13
+    assert adjoint_gap(lambda c: sequence_pair(c)[1], "terms", "pieces", size, rng) < 1e-13
 
 
 @pytest.mark.equation("eq:sequence-parallel")
 @pytest.mark.parametrize("size", SIZES)
 def test_before_work_that_is_the_same_on_all_ranks_a_slice_is_the_adjoint(rng, size):
-    x, dy = normal(rng, (2, 12, 3)), normal(rng, (2, 12, 3))
-
-    def work(c):
-        join = join_pieces(c)
-        piece = np.split(x, size, axis=1)[c.rank]
-        return inner(join.forward(piece), dy), inner(piece, join.backward(dy))
-
-    left, right = np.transpose(on_threads(size, work))
-    assert left == pytest.approx(right.sum(), abs=1e-13)  # one y, on all ranks
+    assert adjoint_gap(join_pieces, "pieces", "copies", size, rng) < 1e-13
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -11,7 +11,7 @@ from helpers.witnesses import assert_close
 
 from transformer_core.distributed import TensorParallelBert, cuts_of
 from transformer_core.distributed.pieces import replicated
-from transformer_core.layers import FEED_FORWARDS, AttentionSpec, FeedForward, LayerSpec
+from transformer_core.layers import FEED_FORWARDS, FeedForward, LayerSpec
 from transformer_core.models import Bert
 from transformer_core.models.stack_spec import StackSpec
 from transformer_core.optim import SGD, AdamW
@@ -119,7 +119,7 @@ def test_training_with_clipping_and_dropout_ends_where_one_process_does(
 @both
 def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
     def work(c):
-        model = TensorParallelBert(bert(dropout=0.2), c, sequence)
+        model = TensorParallelBert(bert(dropout=0.2, dtype="float32"), c, sequence)
         Training(model).run(range(3))
         parameters = model.parameters()
         return {name: parameters[name] for name in replicated(parameters, model.cuts)}
@@ -129,35 +129,6 @@ def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
     for other in others:
         for name, array in first.items():
             np.testing.assert_array_equal(other[name], array)
-
-
-@pytest.mark.slow
-@both
-@pytest.mark.parametrize("size", [2, 4])
-def test_a_model_learns_on_ranks(size, sequence):
-    """It learns to copy, from ids of which none is hidden, as fast as in one process."""
-    spec = LayerSpec(16, 4, 32, "post", dropout=0.1)
-    whole = Bert(spec, StackSpec(12, 8, 2), np.random.default_rng(1), tied=True)
-
-    def batches():
-        rng = np.random.default_rng(2)
-        while True:
-            ids = rng.integers(12, size=(8, 8))
-            yield ids, ids, rng.random(ids.shape) < 0.5
-
-    def work(c):
-        model = TensorParallelBert(whole, c, sequence)
-        optimizer = AdamW(model.parameters, 1e-2)
-        optimizer.norm = model.norm
-        history = train(model.loss_and_gradients, optimizer, batches(), 150, max_norm=1)
-        return [record["loss"] for record in history]
-
-    (alone,) = on_threads(1, work)
-    losses = on_threads(size, work)
-    assert losses[0] == losses[-1]
-    assert losses[0][0] > np.log(12) - 0.2
-    assert max(losses[0][-10:]) < 0.5
-    np.testing.assert_allclose(losses[0][:20], alone[:20], rtol=1e-3)
 
 
 @both
@@ -195,20 +166,6 @@ def test_the_whole_model_is_left_as_it_was():
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_a_rank_has_its_share_of_what_is_cut():
-    model = bert(tied=False)
-    parameters = model.parameters()
-    cuts = TensorParallelBert(model, Communicator()).cuts
-    whole = sum(parameters[name].size for name in replicated(parameters, cuts))
-    total = sum(array.size for array in parameters.values())
-
-    def work(c):
-        parts = TensorParallelBert(model, c).parameters()
-        return sum(array.size for array in parts.values())
-
-    assert sum(on_threads(4, work)) == total - whole + 4 * whole
-
-
 @on_mpi
 @pytest.mark.slow
 def test_four_processes_end_where_four_threads_do(tmp_path):
@@ -227,12 +184,6 @@ def test_four_processes_end_where_four_threads_do(tmp_path):
         (4, 8, 9, "heads: expected a multiple of the 3 ranks, got 4"),
         (3, 2, 9, "hidden_width: expected at least 3, one a rank, got 2"),
         (3, 8, 2, "vocabulary: expected at least 3, one a rank, got 2"),
-        (
-            AttentionSpec(6, key_heads=2),
-            8,
-            9,
-            "key_heads: expected a multiple of the 3 ranks, got 2",
-        ),
     ],
 )
 def test_a_model_that_cannot_be_cut_is_refused(heads, hidden_width, vocabulary, message):
@@ -280,7 +231,7 @@ def test_a_norm_that_is_not_finite_is_told_by_every_rank():
         for name in ("readout.bias", "encoder.layer_0.attention.norm.gamma"):
             spoiled = {n: np.full_like(g, np.nan) if n == name else g for n, g in grads.items()}
             mine = spoiled if c.rank == 1 else grads
-            with pytest.raises(ValueError, match="grads: expected a finite norm, got nan"):
+            with pytest.raises(ValueError, match=r"grads: expected a finite norm, got nan from"):
                 model.norm(mine)
 
     on_threads(2, work)

@@ -45,21 +45,6 @@ def test_rows_of_all_ranks_make_up_the_table(rng, size):
         np.testing.assert_allclose(dtable, expected, atol=1e-14)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_gradient_of_the_table_is_the_adjoint_of_the_look_up(rng, size):
-    table, ids = normal(rng, (V, D)), rng.integers(V, size=(3, 4))
-    drows = normal(rng, (3, 4, D))
-
-    def work(c):
-        layer = embedding_of(table, c)
-        rows, cache = layer.forward(ids)
-        _, grads = layer.backward(drows, cache)
-        return (rows * drows).sum(), (layer.table * grads["table"]).sum()
-
-    left, right = np.transpose(on_threads(size, work))
-    assert left == pytest.approx(right.sum(), abs=1e-13)
-
-
 def test_an_id_that_no_rank_has_is_refused(rng):
     table = normal(rng, (V, D))
     with pytest.raises(ValueError, match="ids: expected ids from 0 to 6, got 7"):

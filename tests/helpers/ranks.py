@@ -1,4 +1,4 @@
-"""How the tests run scripts on ranks of MPI."""
+"""How the tests run scripts on ranks of MPI, and what they ask of a map over ranks."""
 
 import os
 import shutil
@@ -7,8 +7,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.texts import ROOT
+from helpers.witnesses import normal
+
+from transformer_core.ranks import on_threads
 
 MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -38,3 +42,26 @@ def mpiexec(size, *arguments, timeout=60, **environment):
         text=True,
         timeout=timeout,
     )
+
+
+def adjoint_gap(make, kind_in, kind_out, size, rng):
+    """Return how far <Ax, y> and <x, A* y> lie apart, for ``make(communicator)``, A on ranks.
+
+    The ranks have copies of one array, pieces of one, or terms of a sum.
+    """
+
+    def draw(kind):
+        arrays = normal(rng, (size, 2, 12 // size if kind == "pieces" else 12, 3))
+        return np.broadcast_to(arrays[0], arrays.shape) if kind == "copies" else arrays
+
+    def inner(kind, one, other):
+        products = [(a * b).sum() for a, b in zip(one, other, strict=True)]
+        return np.array(products) if kind == "copies" else sum(products)
+
+    x, y = draw(kind_in), draw(kind_out)
+
+    def work(c):
+        return make(c).forward(x[c.rank]), make(c).backward(y[c.rank])
+
+    out, back = zip(*on_threads(size, work), strict=True)
+    return np.abs(inner(kind_out, out, y) - inner(kind_in, x, back)).max()

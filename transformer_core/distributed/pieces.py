@@ -9,7 +9,7 @@ import numpy as np
 from transformer_core.foundation.checks import check_names
 from transformer_core.layers.layer import Wrapper
 from transformer_core.optim.clipping import checked_norm, own_norm
-from transformer_core.ranks.communicator import Communicator
+from transformer_core.ranks.communicator import Communicator, check_axis
 from transformer_core.ranks.flat import check_arrays
 
 
@@ -17,9 +17,7 @@ class Cut(NamedTuple):
     """Along which axis an array is cut, and in which sections, each of which is cut by itself."""
 
     axis: int
-    sections: tuple[
-        int, ...
-    ] = ()  # their lengths, of all ranks; none: the whole is one
+    sections: tuple[int, ...] = ()  # their lengths on all ranks; none: there is one
 
 
 class CutLayer(Wrapper):
@@ -48,16 +46,11 @@ def cuts_of(layer: Any) -> dict[str, Cut]:
     return cuts
 
 
-def cut_of(name: str, array: np.ndarray, cuts: dict[str, Cut]) -> Cut | None:
+def cut_of(name: str, cuts: dict[str, Cut]) -> Cut | None:
     """Return how an array is cut, under its name or with more in front; None: it is not."""
     while name and name not in cuts:
         _, _, name = name.partition(".")
-    how = cuts.get(name)
-    if how and array.ndim <= how.axis:
-        raise ValueError(
-            f"{name}: expected an axis {how.axis}, got shape {array.shape}"
-        )
-    return how
+    return cuts.get(name)
 
 
 def replicated(names: Iterable[str], cuts: Container[str]) -> list[str]:
@@ -88,7 +81,8 @@ def cut(
     pieces = {}
     for name, array in arrays.items():
         pieces[name] = array.copy()
-        if how := cut_of(name, array, cuts):
+        if how := cut_of(name, cuts):
+            check_axis(name, array, how.axis)
             indices = indices_of_ranks(name, array, how, communicator)
             pieces[name] = array.take(indices[communicator.rank], how.axis)
     return pieces
@@ -105,7 +99,7 @@ def gather(
     check_arrays("arrays", arrays)
     whole = {}
     for name, array in arrays.items():
-        if how := cut_of(name, array, cuts):
+        if how := cut_of(name, cuts):
             array = communicator.all_gather(array, how.axis)
             indices = indices_of_ranks(name, array, how, communicator)
             array = array.take(np.argsort(np.concatenate(indices)), how.axis)

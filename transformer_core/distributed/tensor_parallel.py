@@ -150,9 +150,8 @@ class ParallelFeedForward(Wrapper):
         g: Collective,
         communicator: Communicator,
     ):
-        columns, rows = (
-            getattr(feed_forward, name, ()) for name in ("columns", "rows")
-        )
+        columns = getattr(feed_forward, "columns", ())
+        rows = getattr(feed_forward, "rows", ())
         parts = {name.partition(".")[0] for name in feed_forward.parameters()}
         if not rows or parts != {*columns, *rows}:
             raise ValueError(

@@ -74,12 +74,8 @@ class DecoderLayer(Layer):
         dx, dfeed_forward = self.feed_forward.backward(dy, cache.feed_forward)
         dx, dsource, dcross = self.cross_attention.backward(dx, cache.cross_attention)
         dx, dself = self.self_attention.backward(dx, cache.self_attention)
-        grads = {
-            "self_attention": dself,
-            "cross_attention": dcross,
-            "feed_forward": dfeed_forward,
-        }
-        return dx, dsource, join(grads)
+        grads = {"self_attention": dself, "cross_attention": dcross}
+        return dx, dsource, join(grads | {"feed_forward": dfeed_forward})
 
     def begin(self, source: np.ndarray) -> DecoderLayerState:
         """Return the state before the first position, of a source (B, S, D) that is read here."""

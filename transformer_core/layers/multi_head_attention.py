@@ -63,10 +63,8 @@ class KeyValue:
 
     def extend(self, key: np.ndarray, value: np.ndarray) -> "KeyValue":
         """Return these keys and values with new ones behind them."""
-        for name, array, new in zip(
-            ("key", "value"), self.arrays, (key, value), strict=True
-        ):
-            check_past(f"past {name}", array, new)
+        check_past("past key", self.arrays[0], key)
+        check_past("past value", self.arrays[1], value)
         longer, end = copy(self), self.length + key.shape[2]
         dtype = np.result_type(*self.arrays, key, value)
         room = min(array.shape[2] for array in self.arrays)
@@ -233,12 +231,9 @@ class MultiHeadSelfAttention(MultiHeadAttention):
     def begin(self, batch: int) -> KeyValue:
         """Return what ``batch`` sequences attend to before their first position: nothing."""
         check_positive_int("batch", batch)
-        dtype, widths = (
-            self.output.weight.dtype,
-            self.spec.head_widths(len(self.output.weight.T)),
-        )
-        shape = batch, self.key_heads, 0
-        return KeyValue(*(np.zeros((*shape, width), dtype) for width in widths))
+        weight, shape = self.output.weight, (batch, self.key_heads, 0)
+        widths = self.spec.head_widths(weight.shape[1])
+        return KeyValue(*(np.zeros((*shape, width), weight.dtype) for width in widths))
 
     def step(
         self, x: np.ndarray, past: KeyValue, keep: np.ndarray | None = None
@@ -354,15 +349,9 @@ class MultiHeadCrossAttention(MultiHeadAttention):
 def check_past(name, old, new):
     """Raise ``ValueError`` unless keys or values, perhaps none, go before new ones."""
     batch, heads, _, width = new.shape
-    fits = isinstance(old, np.ndarray) and old.ndim == 4
-    if (
-        not fits
-        or old.shape != (batch, heads, old.shape[2], width)
-        or old.dtype.kind not in "fcO"
-    ):
+    if old.shape != (batch, heads, old.shape[2], width):
         raise ValueError(
-            f"{name}: expected floating-point numbers of shape ({batch}, {heads}, T, "
-            f"{width}), got {np.asarray(old).dtype} of {np.shape(old)}"
+            f"{name}: expected shape ({batch}, {heads}, T, {width}), got {old.shape}"
         )
 
 
