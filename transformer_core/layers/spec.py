@@ -23,7 +23,7 @@ from transformer_core.layers.residual import Residual, check_placement
 from transformer_core.layers.rms_norm import RmsNorm
 
 # A new part is a new file and a line here. A norm is built by (width, dtype, eps), a feed-forward
-# layer by (width, hidden_width, rng, dtype).
+# layer by (width, hidden_width, rng, dtype); to be cut over ranks, it has ``columns`` and ``rows``.
 NORMS = {"layer_norm": LayerNorm, "rms_norm": RmsNorm}
 FEED_FORWARDS = {name: partial(FeedForward, activation=name) for name in ACTIVATIONS}
 
