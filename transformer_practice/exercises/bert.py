@@ -125,20 +125,13 @@ def masked_loss_backward(dloss: float, cache: MaskedLossCache) -> np.ndarray:
 
 
 def masked_loss_points():
-    def draw(name, vocabulary, *shape):
+    def draw(name, V, B, T):
         rng = np.random.default_rng(1)
-        masked = rng.random(shape) < 0.5
+        masked = rng.random((B, T)) < 0.5
         masked[0, :2] = True, False
-        return Point(
-            name,
-            {
-                "logits": normal(2, *shape, vocabulary),
-                "targets": rng.integers(0, vocabulary, shape),
-                "masked": masked,
-            },
-            0.7,
-            {"B": shape[0], "T": shape[1], "V": vocabulary, "M": int(masked.sum())},
-        )
+        targets = rng.integers(0, V, (B, T))
+        arguments = {"logits": normal(2, B, T, V), "targets": targets, "masked": masked}
+        return Point(name, arguments, 0.7, {"B": B, "T": T, "V": V, "M": int(masked.sum())})
 
     generic = draw("generic", 7, 3, 5)
     everywhere = np.ones((3, 5), bool)

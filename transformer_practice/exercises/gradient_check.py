@@ -24,16 +24,22 @@ def fast(x):
     return np.sin(1e4 * x).sum()
 
 
-def difference_points():
-    x = normal(1, 2, 3)
-    generic = Point("generic", {"f": coupled, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
+def points_of_functions(generic):
     return [
         generic,
-        generic.variant("one entry", x=x[:1, 1]),
+        generic.variant("one entry", x=generic.arguments["x"][:1, 1]),
         generic.variant("three axes", x=normal(2, 2, 3, 4)),
         generic.variant("entries of 0", x=np.zeros((2, 3))),
         generic.variant("a linear function", f=straight),
         generic.variant("entries that act alone", f=cubes),
+    ]
+
+
+def difference_points():
+    x = normal(1, 2, 3)
+    generic = Point("generic", {"f": coupled, "x": x, "h": 0.1}, sizes={"2 h": 0.2})
+    return [
+        *points_of_functions(generic),
         generic.variant("a smaller step", h=0.01),
         Point("the step of the signature", {"f": fast, "x": 1e-4 * x}),
         Point(
@@ -44,14 +50,8 @@ def difference_points():
 
 def complex_points():
     x = normal(1, 2, 3)
-    generic = Point("generic", {"f": coupled, "x": x})
     return [
-        generic,
-        generic.variant("one entry", x=x[:1, 1]),
-        generic.variant("three axes", x=normal(2, 2, 3, 4)),
-        generic.variant("entries of 0", x=np.zeros((2, 3))),
-        generic.variant("a linear function", f=straight),
-        generic.variant("entries that act alone", f=cubes),
+        *points_of_functions(Point("generic", {"f": coupled, "x": x})),
         Point("a large step", {"f": coupled, "x": x, "h": 0.1}, sizes={"h": 0.1}),
         Point("generic, other sizes", {"f": coupled, "x": normal(3, 4)}),
     ]
@@ -62,7 +62,7 @@ def error_points():
     generic = Point(
         "generic", {"gradient": a, "reference": a + 0.1 * normal(2, 2, 3), "scale": 0.4}
     )
-    zeros = np.zeros((2, 3))
+    zeros, large = np.zeros((2, 3)), a * (np.abs(a) > 0.5)
     return [
         generic,
         generic.variant("no scale", scale=0.0),
@@ -71,10 +71,7 @@ def error_points():
         generic.variant("a gradient of zeros", gradient=zeros),
         generic.variant("two gradients of zeros", gradient=zeros, reference=zeros, scale=0.0),
         generic.variant(
-            "an entry that is 0 in both",
-            gradient=a * (np.abs(a) > 0.5),
-            reference=1.1 * a * (np.abs(a) > 0.5),
-            scale=0.0,
+            "an entry that is 0 in both", gradient=large, reference=1.1 * large, scale=0.0
         ),
         generic.variant("the opposite direction", reference=-a),
         generic.variant(

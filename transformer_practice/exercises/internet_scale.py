@@ -31,23 +31,17 @@ def outer_step(
 
 def outer_points():
     def draw(name, weights, learning_rate, momentum, *shape):
-        return Point(
-            name,
-            {
-                "shared": normal(1, *shape),
-                "velocity": normal(2, *shape),
-                "ends": normal(3, len(weights), *shape),
-                "weights": np.array(weights, float),
-                "learning_rate": learning_rate,
-                "momentum": momentum,
-            },
-            sizes={
-                "N": len(weights),
-                "sum of the weights": sum(weights),
-                "eta": learning_rate,
-                "mu": momentum,
-            },
-        )
+        N = len(weights)
+        sizes = {"N": N, "sum of the weights": sum(weights), "eta": learning_rate, "mu": momentum}
+        arguments = {
+            "shared": normal(1, *shape),
+            "velocity": normal(2, *shape),
+            "ends": normal(3, N, *shape),
+            "weights": np.array(weights, float),
+            "learning_rate": learning_rate,
+            "momentum": momentum,
+        }
+        return Point(name, arguments, sizes=sizes)
 
     generic = draw("generic", (10, 3, 7), 0.7, 0.9, 4, 5)
     return [

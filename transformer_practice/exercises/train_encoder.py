@@ -67,43 +67,27 @@ def at_random_point(
 
 
 def encoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
-    def draw(name, batch, length, width, heads, hidden, layers):
-        keep = np.ones((batch, 1, 1, length), bool)
+    def keep(B, T):
+        keep = np.ones((B, 1, 1, T), bool)
         keep[0, ..., -1] = False
-        return Point(
-            name,
-            {
-                "self": at_random_point(kind, width, heads, hidden, *layers, **settings),
-                "x": normal(1, batch, length, width),
-                "keep": keep,
-                "rng": None,
-            },
-            normal(2, batch, length, width),
-            {"B": batch, "T": length, "D": width, "H": heads, "F": hidden},
-        )
+        return keep
 
-    def build(placement, dropout=0.0, heads=2, layers=layers):
-        return at_random_point(
-            kind, 10, heads, 7, *layers, placement=placement, dropout=dropout, **settings
-        )
+    def build(D=10, H=2, F=7, *, layers=layers, **changed):
+        return at_random_point(kind, D, H, F, *layers, **settings, **changed)
 
-    generic = draw("generic", 3, 4, 10, 2, 7, layers)
-    x, cotangent = generic.arguments["x"], generic.cotangent
-    special = {
-        "post-LN": {"self": build("post")},
-        "dropout": {"self": build("pre", 0.3), "rng": Draws(5)},
-        "one head": {"self": build("pre", heads=1)},
-        "no mask": {"keep": None},
-        "one sequence": {
-            "x": x[1:],
-            "keep": generic.arguments["keep"][1:],
-            "cotangent": cotangent[1:],
-        },
-    }
-    if layers:
-        special["one layer"] = {"self": build("pre", layers=(1,))}
-    other = draw("generic, other sizes", 2, 5, 4, 2, 3, layers)
-    return [generic, *(generic.variant(name, **new) for name, new in special.items()), other]
+    draw = sampler("B T D H F", self=build, x="B T D", keep=keep, rng=None, cotangent="B T D")
+    generic = draw("generic", 3, 4, 10, 2, 7)
+    one_layer = generic.variant("one layer", self=build(layers=(1,)))
+    return [
+        generic,
+        generic.variant("post-LN", self=build(placement="post")),
+        generic.variant("dropout", self=build(dropout=0.3), rng=Draws(5)),
+        generic.variant("one head", self=build(H=1)),
+        generic.variant("no mask", keep=None),
+        generic.sliced("one sequence", np.s_[1:], "x", "keep"),
+        *([one_layer] if layers else []),
+        draw("generic, other sizes", 2, 5, 4, 2, 3),
+    ]
 
 
 def encoder_layer_points():

@@ -9,54 +9,42 @@ from transformer_core.layers import DecoderLayer, LayerSpec
 from transformer_core.models import Decoder, EncoderDecoder, StackSpec
 from transformer_core.ops import causal_keep, padding_keep
 from transformer_practice.engine.exercise import Exercise, LayerExercise
-from transformer_practice.engine.points import Draws, Point, normal
+from transformer_practice.engine.points import Draws, Point, sampler
 from transformer_practice.exercises.train_encoder import at_random, at_random_point
 
 
 def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
-    def draw(name, batch, length, source, width, heads, hidden):
-        lengths = np.full(batch, source)
+    def source_keep(B, S):
+        lengths = np.full(B, S)
         lengths[0] -= 1
-        return Point(
-            name,
-            {
-                "self": at_random_point(kind, width, heads, hidden, *layers, **settings),
-                "x": normal(1, batch, length, width),
-                "source": normal(2, batch, source, width),
-                "keep": causal_keep(length),
-                "source_keep": padding_keep(lengths, source),
-                "rng": None,
-            },
-            normal(3, batch, length, width),
-            {"B": batch, "T": length, "S": source, "D": width, "H": heads, "F": hidden},
-        )
+        return padding_keep(lengths, S)
 
-    def build(placement, dropout=0.0, layers=layers):
-        return at_random_point(
-            kind, 8, 2, 7, *layers, placement=placement, dropout=dropout, **settings
-        )
+    def build(D=8, H=2, F=7, *, layers=layers, **changed):
+        return at_random_point(kind, D, H, F, *layers, **settings, **changed)
 
+    draw = sampler(
+        "B T S D H F",
+        self=build,
+        x="B T D",
+        source="B S D",
+        keep=lambda T: causal_keep(T),
+        source_keep=source_keep,
+        rng=None,
+        cotangent="B T D",
+    )
     generic = draw("generic", 3, 4, 5, 8, 2, 7)
-    arguments = generic.arguments
-    special = {
-        "post-LN": {"self": build("post")},
-        "dropout": {"self": build("pre", 0.3), "rng": Draws(5)},
-        "T = S": {
-            "source": arguments["source"][:, :4],
-            "source_keep": arguments["source_keep"][..., :4],
-        },
-        "no masks": {"keep": None, "source_keep": None},
-        "one sequence": {
-            "x": arguments["x"][1:2],
-            "source": arguments["source"][1:2],
-            "source_keep": arguments["source_keep"][1:2],
-            "cotangent": generic.cotangent[1:2],
-        },
-    }
-    if layers:
-        special["one layer"] = {"self": build("pre", layers=(1,))}
-    other = draw("generic, other sizes", 2, 5, 3, 4, 2, 6)
-    return [generic, *(generic.variant(name, **new) for name, new in special.items()), other]
+    source, keep = generic.arguments["source"], generic.arguments["source_keep"]
+    one_layer = generic.variant("one layer", self=build(layers=(1,)))
+    return [
+        generic,
+        generic.variant("post-LN", self=build(placement="post")),
+        generic.variant("dropout", self=build(dropout=0.3), rng=Draws(5)),
+        generic.variant("T = S", source=source[:, :4], source_keep=keep[..., :4]),
+        generic.variant("no masks", keep=None, source_keep=None),
+        generic.sliced("one sequence", np.s_[1:2], "x", "source", "source_keep"),
+        *([one_layer] if layers else []),
+        draw("generic, other sizes", 2, 5, 3, 4, 2, 6),
+    ]
 
 
 def decoder_layer_points():
@@ -122,28 +110,24 @@ def reader(placement: str) -> EncoderDecoder:
 
 
 def reading_points():
-    def draw(name, batch, length, start, number, placement):
-        lengths = np.full(batch, length)
+    def draw(name, B, S, start, number, placement):
+        lengths = np.full(B, S)
         lengths[0] -= 2
-        return Point(
-            name,
-            {
-                "model": reader(placement),
-                "source": np.random.default_rng(1).integers(0, 11, (batch, length)),
-                "keep": padding_keep(lengths, length),
-                "start": start,
-                "number": number,
-            },
-            sizes={"B": batch, "S": length, "T": number},
-        )
+        arguments = {
+            "model": reader(placement),
+            "source": np.random.default_rng(1).integers(0, 11, (B, S)),
+            "keep": padding_keep(lengths, S),
+            "start": start,
+            "number": number,
+        }
+        return Point(name, arguments, sizes={"B": B, "S": S, "T": number})
 
     generic = draw("generic", 6, 5, 1, 7, "pre")
+    source, keep = generic.arguments["source"], generic.arguments["keep"]
     return [
         generic,
         generic.variant("one token", number=1),
-        generic.variant(
-            "one source", source=generic.arguments["source"][:1], keep=generic.arguments["keep"][:1]
-        ),
+        generic.variant("one source", source=source[:1], keep=keep[:1]),
         draw("generic, other sizes", 4, 7, 3, 9, "post"),
     ]
 
