@@ -143,14 +143,14 @@ class Museum:
             if earlier["question"] == question:
                 return f"case {case}, {question} (asked before)\n{told(earlier['rows'])}"
         self.check_open(case)
-        if cost > left(answers):
+        if cost > points_left(answers):
             raise ValueError(
-                f"question: expected one of at most {left(answers)} points, got {cost}"
+                f"question: expected one of at most {points_left(answers)} points, got {cost}"
             )
         rows = ask(question, self.exhibit(case).task, lambda: self.plant(case))
         answers["asked"].append({"question": question, "price": cost, "rows": rows})
         self.save(case, answers)
-        points = f"{cost} of your points, {left(answers)} left"
+        points = f"{cost} of your points, {points_left(answers)} left"
         return f"case {case}, {question} ({points})\n{told(rows)}"
 
     def name(self, case: int, answer: str | EllipsisType) -> str:
@@ -176,7 +176,7 @@ class Museum:
         if answer is ...:
             return f"case {case}: not named yet"
         mistake = MUTANTS[self.exhibit(case).name]
-        right = fits(answer, mistake)
+        right = names_mistake(answer, mistake)
         self.check_open(case)
         answers = self.answers(case)
         answers["named"].append({"answer": answer, "right": right})
@@ -187,7 +187,7 @@ class Museum:
             return trail
         file = SUSPECTS[answer].file if answer in SUSPECTS else file_of(answer)
         near = ", though the file is right" if file == mistake.file else ""
-        return f"case {case}: it is not {answer}{near}. {left(answers)} points left"
+        return f"case {case}: it is not {answer}{near}. {points_left(answers)} points left"
 
     def trail(self, case: int) -> str:
         """Tell of a closed case: the mistake, what you asked, and what would have been enough."""
@@ -217,7 +217,7 @@ class Museum:
                 *planted_lines(mistake),
                 "\nYour trail",
                 *(f"  {line}" for line in asked + named),
-                f"  {left(answers)} of {BUDGET} points left"
+                f"  {points_left(answers)} of {BUDGET} points left"
                 if answers["named"][-1]["right"]
                 else "  not solved",
                 f"\nEnough would have been: {exhibit.key} ({price(exhibit.key)}). "
@@ -240,7 +240,7 @@ class Museum:
     def score(self) -> str:
         """Say how many cases are named, and what was left of their budgets."""
         solved = [
-            left(answers)
+            points_left(answers)
             for case in range(1, len(self.exhibits) + 1)
             if (answers := self.answers(case))["named"] and answers["named"][-1]["right"]
         ]
@@ -322,20 +322,20 @@ def table(losses, right):
     )
 
 
-def left(answers):
+def points_left(answers):
     asked = sum(entry["price"] for entry in answers["asked"])
     return BUDGET - asked - WRONG_NAME * sum(not n["right"] for n in answers["named"])
 
 
 def closed(answers):
     named = answers["named"]
-    return bool(named) and (named[-1]["right"] or left(answers) < 0)
+    return bool(named) and (named[-1]["right"] or points_left(answers) < 0)
 
 
 def outcome(answers):
     if not closed(answers):
-        return f"{left(answers)}"
-    return f"{left(answers)}, named" if answers["named"][-1]["right"] else "not solved"
+        return f"{points_left(answers)}"
+    return f"{points_left(answers)}, named" if answers["named"][-1]["right"] else "not solved"
 
 
 def told(rows: Rows) -> str:
@@ -363,7 +363,7 @@ def file_of(answer):
     return answer.rpartition(":")[0].removeprefix("transformer_core/")
 
 
-def fits(answer, mistake):
+def names_mistake(answer, mistake):
     """Whether an answer, a name or a line, is the mistake."""
     _, colon, line = answer.rpartition(":")
     if not colon:

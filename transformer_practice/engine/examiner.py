@@ -66,7 +66,7 @@ def examine(name: str, forward: Callable | None = None, backward: Callable | Non
         stages.append(stage_of("forward", own.forward, right.forward, again("forward")))
     if backward and not (forward and stages[0].wrong):
         stages.append(stage_of("backward", own.backward, right.backward, again("backward")))
-    return judge(exercise, points, stages, forward, backward, own)
+    return report_on(exercise, points, stages, forward, backward, own)
 
 
 def check_functions(exercise, forward, backward):
@@ -96,12 +96,12 @@ def misfit_of_signature(exercise, points, title, function):
     numbers = {len(signature_of(expected).parameters)}
     if type(exercise) is OpExercise and about is exercise.functions[0]:
         numbers.add(max(len(point.arguments) for point in points))  # not all, in this chapter
-    if not any(fits(signature, number) for number in numbers):
+    if not any(takes_arguments(signature, number) for number in numbers):
         return f"expected the arguments ({expected}), got {signature}."
     return None
 
 
-def fits(signature, number):
+def takes_arguments(signature, number):
     """Tell whether a function can be called with so many arguments."""
     try:
         signature.bind(*range(number))
@@ -187,7 +187,7 @@ def error_of(own, expected, scale):
         return gradient_error(own.astype(float), expected.astype(float), scale).norm
 
 
-def judge(exercise, points, stages, forward, backward, own):
+def report_on(exercise, points, stages, forward, backward, own):
     """Put what was found into words."""
     titles = dict(zip(("forward", "backward"), names_in(exercise), strict=False))
     verdicts, explanations, mistakes, errors, pictures = [], [], [], {}, {}

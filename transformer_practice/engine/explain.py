@@ -16,13 +16,13 @@ from transformer_practice.engine.runs import (
     TOLERANCE,
     Run,
     Runs,
-    alike,
     close,
+    passes_agree,
     run_catalogue,
     run_mistake,
     run_point,
     run_right,
-    same,
+    runs_agree,
 )
 from transformer_practice.mistakes import Mutant
 
@@ -110,8 +110,8 @@ def by_catalogue(exercise, stage):
     found = {
         mistake.name: mistake
         for mistake, runs in run_catalogue(exercise.name)
-        if same(passes(runs, stage), stage.own)
-        and not same(passes(runs, stage), passes(right, stage))
+        if passes_agree(passes(runs, stage), stage.own)
+        and not passes_agree(passes(runs, stage), passes(right, stage))
     }
     return named(stage.wrong, stage, list(found.values())) if found else None
 
@@ -122,7 +122,7 @@ def by_draws(exercise, stage):
         mistake
         for mistake, runs in run_catalogue(exercise.name)
         if "default_rng" in "".join(mistake.edits.values())
-        and not same(passes(runs, stage), stage.right)
+        and not passes_agree(passes(runs, stage), stage.right)
         and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
     ]
     own, right = stage.own[0].outputs, stage.right[0].outputs
@@ -158,7 +158,7 @@ def by_catalogue_apart(exercise, stage):
             mistake.name: mistake
             for mistake, runs in run_catalogue(exercise.name)
             if differs(passes(runs, stage), stage.right, name)
-            and same(passes(runs, stage), stage.own, {name})
+            and passes_agree(passes(runs, stage), stage.own, {name})
         }
         if found:
             outputs, _ = groups.get(tuple(found), ((), ()))
@@ -172,7 +172,7 @@ def by_catalogue_apart(exercise, stage):
 def differs(runs, right, name):
     """Tell whether an output is there and wrong at some point."""
     there = name.endswith(LEFT) or all(name in run.outputs for run in runs if not run.failure)
-    return there and not same(runs, right, {name})
+    return there and not passes_agree(runs, right, {name})
 
 
 def named(outputs: Sequence[str], stage: Stage, mistakes: list[Mutant]) -> Explanation:
@@ -209,12 +209,12 @@ def by_pairs(exercise, points, stage):
             return None
         try:
             first = passes(run_mistake(exercise, points[:1], *pair), stage)[0]
-            if not alike(first, stage.own[0]):
+            if not runs_agree(first, stage.own[0]):
                 continue
             together = passes(run_mistake(exercise, points, *pair), stage)
         except ValueError:  # they change the same line
             continue
-        if same(together, stage.own):
+        if passes_agree(together, stage.own):
             text = "These two mistakes together give exactly your numbers:\n" + "\n".join(
                 f'"{m.name}": {m.mistake}' for m in pair
             )

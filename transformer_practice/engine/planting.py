@@ -206,9 +206,9 @@ def plant(mutant: Mutant) -> list[tuple]:
         raise ValueError(f"{mutant.name}: expected something to change, nothing did")
     originals = [(owner, name, right) for owner, name, right, _ in changes]
     try:
-        put((owner, name, wrong) for owner, name, _, wrong in changes)
+        set_everywhere((owner, name, wrong) for owner, name, _, wrong in changes)
     except ValueError as error:  # a function has other free variables, such as super()'s
-        put(originals)
+        set_everywhere(originals)
         raise ValueError(f"{mutant.name}: {error}") from error
     return originals
 
@@ -220,7 +220,7 @@ def planted(mutant):
     try:
         yield
     finally:
-        put(originals)
+        set_everywhere(originals)
 
 
 def differences(right, wrong):
@@ -229,15 +229,15 @@ def differences(right, wrong):
         other = vars(wrong).get(name, value)
         if other is value:
             continue
-        if isclass(value) and same(value, other):  # made anew, perhaps otherwise
+        if isclass(value) and equal_values(value, other):  # made anew, perhaps otherwise
             yield from differences(value, other)
         elif function(value) and function(other) and type(value) is type(other):
             for part in ("__code__", "__defaults__", "__kwdefaults__"):
                 old = getattr(function(value), part)
                 new = getattr(function(other), part)
-                if not same(old, new):
+                if not equal_values(old, new):
                     yield function(value), part, old, new
-        elif not name.startswith("__") and not same(value, other):
+        elif not name.startswith("__") and not equal_values(value, other):
             yield right, name, value, other
 
 
@@ -247,13 +247,13 @@ def function(value):
     return inner if isfunction(inner) else None
 
 
-def same(value, other):
+def equal_values(value, other):
     if isinstance(value, CodeType):
         return value == other
     return repr(value) == repr(other)
 
 
-def put(attributes):
+def set_everywhere(attributes):
     """Set attributes; those of a module also where modules or tests have imported them by name."""
     package = [module for name, module in sys.modules.items() if ours(name)]
     tests = [module for name, module in sys.modules.items() if name.startswith("tests.")]

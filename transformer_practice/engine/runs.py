@@ -105,7 +105,7 @@ def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> R
         for point, (right, right_cache) in zip(points, forwards, strict=True):
             run, cache = run_forward(exercise, exercise.forward, point, direct)
             runs.forward.append(run)
-            cache = cache if alike(run, right) else right_cache
+            cache = cache if runs_agree(run, right) else right_cache
             if exercise.backward:
                 runs.backward.append(
                     run_backward(exercise, exercise.backward, point, cache, direct)
@@ -144,7 +144,10 @@ def run_catalogue(name: str) -> list[tuple[Mutant, Runs]]:
     found = []
     for mistake in mistakes_of(exercise):
         runs = run_mistake(exercise, points, mistake)
-        if not (same(runs.forward, right.forward) and same(runs.backward, right.backward)):
+        if not (
+            passes_agree(runs.forward, right.forward)
+            and passes_agree(runs.backward, right.backward)
+        ):
             found.append((mistake, runs))
     return found
 
@@ -219,7 +222,7 @@ def equal(one, other):
     return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
 
 
-def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:
+def passes_agree(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bool:
     """Tell whether passes come to the same at every point, to rounding.
 
     Of an argument that is changed it does not matter where and into what.
@@ -228,22 +231,24 @@ def same(runs: list[Run], others: list[Run], only: set[str] | None = None) -> bo
         return True
     if all(run.failure for run in runs):  # nothing is known of what it would have come to
         return False
-    if left(runs, only) != left(others, only):
+    if changed_arguments(runs, only) != changed_arguments(others, only):
         return False
     floors = {
         name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
         for name, generic in others[0].outputs.items()
     }
-    return all(alike(run, other, only, floors) for run, other in zip(runs, others, strict=True))
+    return all(
+        runs_agree(run, other, only, floors) for run, other in zip(runs, others, strict=True)
+    )
 
 
-def left(runs, only=None):
+def changed_arguments(runs, only=None):
     """Return the names of the arguments that are changed."""
     names = {name for run in runs for name in run.outputs if name.endswith(LEFT)}
     return names if only is None else only & names
 
 
-def alike(run, other, only=None, floors=None):
+def runs_agree(run, other, only=None, floors=None):
     """Tell whether a pass comes to the same at one point."""
     if run.failure or other.failure:
         return sort_of(run.failure) == sort_of(other.failure)

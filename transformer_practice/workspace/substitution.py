@@ -11,7 +11,7 @@ import numpy as np
 
 from transformer_core.layers import feed_forward
 from transformer_practice.engine.exercise import Exercise
-from transformer_practice.engine.planting import put
+from transformer_practice.engine.planting import set_everywhere
 from transformer_practice.engine.running import describe
 from transformer_practice.workspace.folder import Own
 
@@ -84,13 +84,13 @@ def in_the_package(owns: Sequence[Own]) -> Iterator[Used]:
         name: tuple(by_old.get(function, function) for function in pair)
         for name, pair in activations.items()
     }
-    put([(*place, function) for place, function in new.items()])
-    put([(feed_forward, "ACTIVATIONS", pairs)])
+    set_everywhere([(*place, function) for place, function in new.items()])
+    set_everywhere([(feed_forward, "ACTIVATIONS", pairs)])
     try:
         yield seen
     finally:
-        put([(*place, function) for place, function in old.items()])
-        put([(feed_forward, "ACTIVATIONS", activations)])
+        set_everywhere([(*place, function) for place, function in old.items()])
+        set_everywhere([(feed_forward, "ACTIVATIONS", activations)])
 
 
 def watched(name, function, seen, with_cache):
