@@ -22,19 +22,7 @@ class SmallestBertCache(NamedTuple):
 def smallest_bert(
     ids: np.ndarray, table: np.ndarray, positions: np.ndarray
 ) -> tuple[np.ndarray, SmallestBertCache]:
-    """Look up, add the positions, and read out with the same table: a BERT without an encoder.
-
-    Parameters
-    ----------
-    ids : ndarray of int (B, T)
-    table : ndarray (V, D)
-    positions : ndarray (T, D)
-
-    Returns
-    -------
-    logits : ndarray (B, T, V)
-    cache : SmallestBertCache
-    """
+    """Look up, add the positions, and read out with the same table: a BERT without an encoder."""
     x = table[ids] + positions
     return x @ table.T, SmallestBertCache(ids, table, x)
 
@@ -99,19 +87,7 @@ class MaskedLossCache(NamedTuple):
 def masked_loss(
     logits: np.ndarray, targets: np.ndarray, masked: np.ndarray
 ) -> tuple[float, MaskedLossCache]:
-    """Average the surprise at the masked tokens alone (eq:masked-loss).
-
-    Parameters
-    ----------
-    logits : ndarray (B, T, V)
-    targets : ndarray of int (B, T)
-    masked : ndarray of bool (B, T)
-
-    Returns
-    -------
-    loss : float
-    cache : MaskedLossCache
-    """
+    """Average the surprise at the masked tokens alone (eq:masked-loss)."""
     loss, cache = ops.cross_entropy(logits[masked], targets[masked])
     return loss, MaskedLossCache(masked, cache)
 

@@ -9,23 +9,7 @@ from transformer_practice.engine.points import Draws, Point, normal
 
 
 def power_iteration(a: np.ndarray, start: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
-    """Multiply by a symmetric matrix, and divide by the length, again and again.
-
-    Parameters
-    ----------
-    a : ndarray (n, n)
-    start : ndarray (n,)
-        Of any length.
-    steps : int
-        At least 1.
-
-    Returns
-    -------
-    value : float
-        <v A, v>.
-    vector : ndarray (n,)
-        v, of length 1.
-    """
+    """Multiply by a symmetric matrix, and divide by the length, again and again."""
     v = start
     for _ in range(steps):
         v = v @ a
@@ -36,17 +20,7 @@ def power_iteration(a: np.ndarray, start: np.ndarray, steps: int) -> tuple[float
 def operator_norm(
     forward: Callable, backward: Callable, width: int, rng: np.random.Generator, steps: int = 200
 ) -> float:
-    """Find the largest singular value of a linear map from its two passes.
-
-    Parameters
-    ----------
-    forward, backward : callable
-        x W of x, and y W^T of y.
-    width : int
-        Of x.
-    rng : numpy.random.Generator
-    steps : int
-    """
+    """Find the largest singular value of a linear map from its two passes."""
     v = rng.normal(size=width)
     for _ in range(steps):
         v = backward(forward(v))

@@ -9,29 +9,12 @@ from transformer_practice.engine.points import normal, sampler
 
 
 def masked_sum(x: np.ndarray, p: float) -> tuple[float, float]:
-    """Return mean and variance of the sum of x after dropout, over all masks.
-
-    Parameters
-    ----------
-    x : ndarray (D,)
-    p : float
-        The share that is dropped; what is left is divided by 1 - p.
-
-    Returns
-    -------
-    mean, variance : float
-    """
+    """Return mean and variance of the sum of x after dropout, over all masks."""
     return float(x.sum()), float(p / (1 - p) * (x**2).sum())
 
 
 def mean_and_error(runs: np.ndarray) -> tuple[float, float]:
-    """Return the mean of n runs, and the estimated standard deviation of that mean.
-
-    Parameters
-    ----------
-    runs : ndarray (n,)
-        At least two.
-    """
+    """Return the mean of at least two runs, and the estimated standard deviation of that mean."""
     mean = runs.mean()
     variance = ((runs - mean) ** 2).sum() / (len(runs) - 1)
     return float(mean), sqrt(variance / len(runs))

@@ -11,17 +11,7 @@ from transformer_practice.engine.points import Draws, Point, normal, sampler
 def jacobian(f: Callable, x: np.ndarray, h: float = 1e-5) -> np.ndarray:
     """Measure the Jacobian of a function of n numbers by central differences.
 
-    Parameters
-    ----------
-    f : callable
-        From (n,) to (m,).
-    x : ndarray (n,)
-    h : float
-
-    Returns
-    -------
-    ndarray (m, n)
-        A row for each output, a column for each input (eq:jacobian-linear-map).
+    A row for each output, a column for each input (eq:jacobian-linear-map).
     """
     steps = h * np.eye(len(x))
     return np.stack([(f(x + d) - f(x - d)) / (2 * h) for d in steps], axis=1)

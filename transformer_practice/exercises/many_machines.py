@@ -12,18 +12,7 @@ from transformer_practice.engine.points import Point, normal, sampler
 
 
 def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
-    """Return what every rank holds after an all-gather (eq:all-gather).
-
-    Parameters
-    ----------
-    x : ndarray (N, T, D)
-        The piece of each rank.
-
-    Returns
-    -------
-    y : ndarray (N, N T, D)
-    cache : None
-    """
+    """Return what every rank holds after an all-gather (eq:all-gather)."""
     return over_ranks(lambda ranks: sequence_pair(ranks)[0].forward, x), None
 
 
@@ -78,15 +67,7 @@ def adjoint(point, outputs):
 
 
 def norm_over_ranks(sharded: list, replicated: dict) -> float:
-    """Return the norm of a gradient that lies on several ranks (eq:global-norm-sharded).
-
-    Parameters
-    ----------
-    sharded : list of dict of str to ndarray
-        For each rank its pieces.
-    replicated : dict of str to ndarray
-        What every rank holds alike.
-    """
+    """Return the norm of a gradient that lies on several ranks (eq:global-norm-sharded)."""
 
     def norm(ranks):
         own = {name: a for name, a in sharded[ranks.rank].items() if a.size}

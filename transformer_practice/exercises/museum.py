@@ -7,15 +7,7 @@ from transformer_practice.engine.points import Point, normal
 
 
 def length_and_cosine(gradient: np.ndarray, witness: np.ndarray) -> tuple[float, float]:
-    """Compare two arrays of one shape as arrows.
-
-    Returns
-    -------
-    length : float
-        Of the gradient, times that of the witness.
-    cosine : float
-        Of the angle between them.
-    """
+    """Return the length of the gradient, times that of the witness, and the cosine between them."""
     own, right = np.linalg.norm(gradient), np.linalg.norm(witness)
     return float(own / right), float((gradient * witness).sum() / (own * right))
 

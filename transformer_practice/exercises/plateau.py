@@ -19,17 +19,7 @@ def neighbour_loss(
 ) -> tuple[np.ndarray, NeighbourLossCache]:
     """Return the share of the variance that is not explained (eq:neighbour-loss).
 
-    Parameters
-    ----------
-    u, w : ndarray (...)
-        Score of the neighbour, and strength with which the head's output is used.
-    length : int
-        T, at least 2.
-
-    Returns
-    -------
-    loss : ndarray (...)
-    cache : NeighbourLossCache
+    u is the score of the neighbour, w the strength with which the head's output is used.
     """
     a = np.exp(u) / (np.exp(u) + length - 1)
     loss = (1 - w * a) ** 2 + w**2 * (1 - a) ** 2 / (length - 1)

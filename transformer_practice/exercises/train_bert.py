@@ -69,16 +69,7 @@ def mask_points():
 def draw(ids: np.ndarray, rng: np.random.Generator, share: float = 0.15) -> np.ndarray:
     """Draw a fixed number of tokens of each sequence, never special ones, as BERT's code does.
 
-    Parameters
-    ----------
-    ids : ndarray of int (B, T)
-    rng : numpy.random.Generator
-    share : float
-
-    Returns
-    -------
-    ndarray of bool (B, T)
-        In each row ``share`` of T, rounded, and at least one; fewer where fewer may be drawn.
+    In each row ``share`` of T, rounded, and at least one; fewer where fewer may be drawn.
     """
     candidates = ids >= SPECIALS
     number = max(1, round(share * ids.shape[1]))
@@ -132,19 +123,7 @@ def draw_points():
 
 
 def credit_step(weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Give each table the mean of its credits for a new weight (eq:em).
-
-    Parameters
-    ----------
-    weights : ndarray (K,)
-        Of the tables, not negative, with the sum 1.
-    probabilities : ndarray (N, K)
-        What each table gives to each token that stood there.
-
-    Returns
-    -------
-    ndarray (K,)
-    """
+    """Give each table the mean of its credits for a new weight (eq:em)."""
     shares = weights * probabilities
     return (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
 

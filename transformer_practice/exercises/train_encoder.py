@@ -101,17 +101,7 @@ def stack_points():
 
 
 def linear_baseline(inputs: np.ndarray, targets: np.ndarray, unseen: np.ndarray) -> np.ndarray:
-    """Predict the targets of unseen inputs by the best linear layer of the known ones.
-
-    Parameters
-    ----------
-    inputs, targets : ndarray (B, T, D)
-    unseen : ndarray (..., D)
-
-    Returns
-    -------
-    ndarray (..., D)
-    """
+    """Predict the targets of unseen inputs by the best linear layer of the known ones."""
 
     def with_one(rows):
         return np.concatenate([rows, np.ones((*rows.shape[:-1], 1))], axis=-1)

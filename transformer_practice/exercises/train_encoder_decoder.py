@@ -76,23 +76,7 @@ def terms_of_the_source(point):
 def read_plainly(
     model: EncoderDecoder, source: np.ndarray, keep: np.ndarray, start: int, number: int
 ) -> np.ndarray:
-    """Write the likeliest token, again and again, without a cache (eq:greedy-search).
-
-    Parameters
-    ----------
-    model : EncoderDecoder
-    source : ndarray of int (B, S)
-    keep : ndarray of bool, broadcastable to (B, H, 1, S)
-    start : int
-        The id of the token that begins a target.
-    number : int
-        How many tokens are written for each source.
-
-    Returns
-    -------
-    ndarray of int (B, number)
-        Without the start token.
-    """
+    """Write the likeliest token, again and again, without a cache (eq:greedy-search)."""
     encoded, _ = model.encode(source, keep)
     written = np.full((len(source), 1), start)
     for _ in range(number):
