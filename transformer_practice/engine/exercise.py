@@ -327,13 +327,15 @@ class Misfit(Exception):
 
 
 def fresh(value: Any, dtype: Any = np.float64) -> Any:
-    """Return a copy of an argument, floats in a dtype, and a new generator for ``Draws``."""
+    """Return a copy of an argument, arrays of floats in a dtype; a new generator for ``Draws``."""
     if isinstance(value, Draws):
         return np.random.default_rng(value.seed)
     if isinstance(value, np.ndarray):
         return value.astype(dtype if value.dtype.kind == "f" else value.dtype)
     if isinstance(value, dict):
         return {name: fresh(each, dtype) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(fresh(each, dtype) for each in value)
     return value
 
 

@@ -56,21 +56,19 @@ def unit_length(point, outputs):
 
 
 def norm_points():
-    def draw(name, *shape):
-        left, _ = np.linalg.qr(normal(1, shape[0], min(shape)))
-        right, _ = np.linalg.qr(normal(2, shape[1], min(shape)))
-        weight = left @ np.diag(2.5 * 0.5 ** np.arange(min(shape))) @ right.T
-        return Point(
-            name,
-            {
-                "forward": lambda x: x @ weight,
-                "backward": lambda y: y @ weight.T,
-                "width": shape[0],
-                "rng": Draws(3),
-                "steps": 200,
-            },
-            sizes={"n": shape[0], "m": shape[1]},
-        )
+    def draw(name, n, m):
+        rank = min(n, m)
+        left, _ = np.linalg.qr(normal(1, n, rank))
+        right, _ = np.linalg.qr(normal(2, m, rank))
+        weight = left @ np.diag(2.5 * 0.5 ** np.arange(rank)) @ right.T
+        arguments = {
+            "forward": lambda x: x @ weight,
+            "backward": lambda y: y @ weight.T,
+            "width": n,
+            "rng": Draws(3),
+            "steps": 200,
+        }
+        return Point(name, arguments, sizes={"n": n, "m": m})
 
     return [
         draw("generic", 4, 6),

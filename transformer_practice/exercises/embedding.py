@@ -115,19 +115,11 @@ def squares(point, outputs):
 
 
 def learned_points():
-    def draw(name, batch, length, longest, width):
+    def draw(name, B, T, length, D):
         rng = np.random.default_rng(0)
-        return Point(
-            name,
-            {
-                "self": drawn(
-                    lambda dtype: LearnedPositions(longest, width, rng, dtype=dtype), seed=9
-                ),
-                "x": normal(1, batch, length, width),
-            },
-            normal(2, batch, length, width),
-            {"B": batch, "T": length, "D": width, "the table's length": longest},
-        )
+        build = drawn(lambda dtype: LearnedPositions(length, D, rng, dtype=dtype), seed=9)
+        sizes = {"B": B, "T": T, "D": D, "the table's length": length}
+        return Point(name, {"self": build, "x": normal(1, B, T, D)}, normal(2, B, T, D), sizes)
 
     generic = draw("generic", 3, 5, 7, 4)
     longest = draw("the longest sequence", 2, 5, 5, 3)
@@ -159,34 +151,25 @@ def bert_input_backward(dx, cache):
 
 
 def bert_points():
-    generic = Point(
-        "generic",
-        {
-            "ids": IDS,
-            "segments": np.array([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0, 0, 1]]),
-            "words": normal(1, 11, 4),
-            "positions": normal(2, 7, 4),
-            "segment_table": normal(3, 2, 4),
-        },
-        normal(4, 3, 5, 4),
-        {"B": 3, "T": 5, "V": 11, "D": 4, "the table's length": 7},
-    )
+    def draw(name, ids, segments, V, length, D, seed):
+        arguments = {
+            "ids": ids,
+            "segments": np.array(segments),
+            "words": normal(seed, V, D),
+            "positions": normal(seed + 1, length, D),
+            "segment_table": normal(seed + 2, 2, D),
+        }
+        B, T = ids.shape
+        sizes = {"B": B, "T": T, "V": V, "D": D, "the table's length": length}
+        return Point(name, arguments, normal(seed + 3, B, T, D), sizes)
+
+    segments = [[0, 0, 1, 1, 1], [0, 1, 1, 1, 1], [0, 0, 0, 0, 1]]
+    generic = draw("generic", IDS, segments, 11, 7, 4, seed=1)
     return [
         generic,
         generic.sliced("one sequence", np.s_[:1], "ids", "segments"),
         generic.variant("one segment", segments=np.zeros((3, 5), dtype=int)),
-        Point(
-            "generic, other sizes",
-            {
-                "ids": IDS[:2, :3] % 5,
-                "segments": np.array([[0, 1, 1], [0, 0, 1]]),
-                "words": normal(5, 5, 7),
-                "positions": normal(6, 4, 7),
-                "segment_table": normal(7, 2, 7),
-            },
-            normal(8, 2, 3, 7),
-            {"B": 2, "T": 3, "V": 5, "D": 7, "the table's length": 4},
-        ),
+        draw("generic, other sizes", IDS[:2, :3] % 5, [[0, 1, 1], [0, 0, 1]], 5, 4, 7, seed=5),
     ]
 
 

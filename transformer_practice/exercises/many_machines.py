@@ -1,7 +1,5 @@
 """Chapter 450: all-gather with its adjoint, and the norm of gradients that are in pieces."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from transformer_core.distributed.pieces import norm_of_pieces
@@ -76,31 +74,14 @@ def norm_over_ranks(sharded: list, replicated: dict) -> float:
     return on_threads(len(sharded), norm)[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NormExercise(Exercise):
-    """``norm_over_ranks(sharded, replicated)``: a list of dicts, and a dict."""
-
-    def arguments(self, point, dtype=np.float64):
-        sharded, replicated = point.arguments.values()
-        return [
-            [{n: a.astype(dtype) for n, a in rank.items()} for rank in sharded],
-            {n: a.astype(dtype) for n, a in replicated.items()},
-        ]
-
-
 def norm_points():
     def draw(name, *lengths):
-        return Point(
-            name,
-            {
-                "sharded": [
-                    {"output.weight": normal(10 + rank, length, 2)}
-                    for rank, length in enumerate(lengths)
-                ],
-                "replicated": {"gamma": normal(1, 3), "beta": normal(2, 3)},
-            },
-            sizes={"N": len(lengths)},
-        )
+        sharded = [
+            {"output.weight": normal(10 + rank, length, 2)} for rank, length in enumerate(lengths)
+        ]
+        replicated = {"gamma": normal(1, 3), "beta": normal(2, 3)}
+        arguments = {"sharded": sharded, "replicated": replicated}
+        return Point(name, arguments, sizes={"N": len(lengths)})
 
     generic = draw("generic", 4, 5, 4)
     empty = [*generic.arguments["sharded"][:2], {"output.weight": np.zeros((0, 2))}]
@@ -139,7 +120,7 @@ EXERCISES = [
         terms={"dx": by_sender},
         within=("distributed/sequence_parallel.py",),
     ),
-    NormExercise(
+    Exercise(
         forward=norm_over_ranks,
         shapes=(
             "a list with a dict of arrays for each rank, its own pieces; a dict of what every "

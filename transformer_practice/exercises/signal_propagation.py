@@ -25,20 +25,15 @@ def output_points():
         "layer_0.feed_forward.branch.output.weight": normal(6, 7, 4),
         "layer_0.feed_forward.branch.output.bias": normal(7, 4),
     }
+    others = {
+        "layer_1.attention.branch.output.weight": normal(8, 3, 2),
+        "layer_1.attention.norm.gamma": normal(9, 3),
+    }
     generic = Point("generic", {"parameters": parameters, "branches": 7})
     return [
         generic,
         generic.variant("one branch", branches=1),
-        Point(
-            "generic, other sizes",
-            {
-                "parameters": {
-                    "layer_1.attention.branch.output.weight": normal(8, 3, 2),
-                    "layer_1.attention.norm.gamma": normal(9, 3),
-                },
-                "branches": 3,
-            },
-        ),
+        Point("generic, other sizes", {"parameters": others, "branches": 3}),
     ]
 
 

@@ -13,14 +13,6 @@ from transformer_practice.engine.points import Point, normal
 class CombineExercise(Exercise):
     """``combine(parts)``: parts go in and come out as (weight, loss, grads)."""
 
-    def arguments(self, point, dtype=np.float64):
-        return [
-            [
-                (count, loss, {name: grad.astype(dtype) for name, grad in grads.items()})
-                for count, loss, grads in point.arguments["parts"]
-            ]
-        ]
-
     def run_forward(self, function, point, call, dtype=np.float64):
         value = call(function, *self.arguments(point, dtype))
         if not isinstance(value, tuple) or len(value) != 3:
@@ -44,9 +36,8 @@ def parts_points():
             )
             for i, count in enumerate(counts)
         ]
-        return Point(
-            name, {"parts": parts}, sizes={"J": len(counts), "M": sum(counts), "n_1": counts[0]}
-        )
+        sizes = {"J": len(counts), "M": sum(counts), "n_1": counts[0]}
+        return Point(name, {"parts": parts}, sizes=sizes)
 
     generic = draw("generic", (10, 30, 7), 4, 5)
     equal = [(10, *rest) for _, *rest in generic.arguments["parts"]]
