@@ -39,13 +39,8 @@ def multi_head_attention(rng):
                 joined,
                 "All entries of the first head come first, then all of the second.",
                 {
-                    "The heads change places.": [*second, *first],
-                    "The entries of the heads take turns.": [
-                        first[0],
-                        second[0],
-                        first[1],
-                        second[1],
-                    ],
+                    "The heads change places.": np.concatenate([second, first]),
+                    "The entries of the heads take turns.": np.ravel([first, second], "F"),
                 },
             ),
             Step(

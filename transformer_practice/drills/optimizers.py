@@ -3,6 +3,8 @@
 from fractions import Fraction
 from math import isqrt
 
+import numpy as np
+
 from transformer_practice.drills.drill import Drill, Step
 from transformer_practice.drills.exact import exact
 
@@ -56,24 +58,19 @@ def optimizers(rng):
                 {
                     "The new gradient counts in full, not 1 − μ of it.": averages(mu, g),
                     "The old velocity is forgotten.": g,
-                    "The old velocity is kept in full; μ of it stays.": [g[0], sum(g)],
+                    "The old velocity is kept in full; μ of it stays.": np.cumsum(g),
                 },
             ),
             Step(
                 "momentum: θ₁, θ₂",
-                [theta - rate * b[0], theta - rate * sum(b)],
+                theta - rate * np.cumsum(b),
                 "θₜ = θₜ₋₁ − η bₜ.",
                 {
-                    "This climbs; a step goes against the velocity.": [
-                        theta + rate * b[0],
-                        theta + rate * sum(b),
-                    ],
+                    "This climbs; a step goes against the velocity.": theta + rate * np.cumsum(b),
                     "The second step starts at θ₀ again.": theta - rate * b,
-                    "The learning rate is left out.": [theta - b[0], theta - sum(b)],
-                    "This steps along the gradients, without momentum.": [
-                        theta - rate * g[0],
-                        theta - rate * sum(g),
-                    ],
+                    "The learning rate is left out.": theta - np.cumsum(b),
+                    "This steps along the gradients, without momentum.": theta
+                    - rate * np.cumsum(g),
                 },
             ),
             Step(
@@ -126,15 +123,13 @@ def optimizers(rng):
             ),
             Step(
                 "Adam: θ₁, θ₂",
-                [theta - rate * step[0], theta - rate * sum(step)],
+                theta - rate * np.cumsum(step),
                 "θₜ = θₜ₋₁ − η m̂ₜ / √v̂ₜ.",
                 {
-                    "This climbs; a step goes against the gradient.": [
-                        theta + rate * step[0],
-                        theta + rate * sum(step),
-                    ],
+                    "This climbs; a step goes against the gradient.": theta
+                    + rate * np.cumsum(step),
                     "The second step starts at θ₀ again.": theta - rate * step,
-                    "The learning rate is left out.": [theta - step[0], theta - sum(step)],
+                    "The learning rate is left out.": theta - np.cumsum(step),
                 },
             ),
         ),
