@@ -79,7 +79,7 @@ def sampler(
                 about = about, next(seeds)
             if isinstance(about, tuple):
                 shape, seed = about
-                return normal(seed, *(size.get(each) or int(each) for each in shape.split()))
+                return normal(seed, *(int(size.get(each, each)) for each in shape.split()))
             return of_sizes(about) if callable(about) else about
 
         return Point(
@@ -97,17 +97,16 @@ def normal(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def randomise(layer: Any, rng: np.random.Generator) -> Any:
+    """Draw all parameters of a layer or a model, which starts with gamma 1 and biases 0."""
+    for array in layer.parameters().values():
+        array[...] = rng.normal(size=array.shape)
+    return layer
+
+
 def drawn(make: Callable, seed: int) -> Callable:
     """Return a builder of a layer, for ``self``: in a dtype, all of its parameters normal numbers.
 
     ``make`` builds the layer in a dtype.
     """
-
-    def build(dtype):
-        layer = make(dtype)
-        numbers = np.random.default_rng(seed)
-        for array in layer.parameters().values():
-            array[...] = numbers.normal(size=array.shape)
-        return layer
-
-    return build
+    return lambda dtype: randomise(make(dtype), np.random.default_rng(seed))

@@ -7,9 +7,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import FeedForward
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import sampler
+from transformer_practice.engine.points import randomise, sampler
 from transformer_practice.exercises.structure import difference
-from transformer_practice.judges.theorems import random
 
 
 def activation_points():
@@ -61,7 +60,7 @@ def gelu_tanh_terms(point):
 def feed_forward(D, F, activation="relu", bias=None):
     def build(dtype):
         rng = np.random.default_rng(5)
-        layer = random(FeedForward(D, F, rng, dtype, activation), rng)
+        layer = randomise(FeedForward(D, F, rng, dtype, activation), rng)
         if bias is not None:
             layer.hidden.bias[...] = bias
         return layer

@@ -5,9 +5,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import LayerNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import sampler
+from transformer_practice.engine.points import randomise, sampler
 from transformer_practice.exercises.structure import difference, row_sums
-from transformer_practice.judges.theorems import random
 
 
 def layer_norm_points():
@@ -69,7 +68,7 @@ def output_terms(point):
 
 
 def layer_norm_layer(D):
-    return lambda dtype: random(LayerNorm(D, dtype, eps=0.1), np.random.default_rng(5))
+    return lambda dtype: randomise(LayerNorm(D, dtype, eps=0.1), np.random.default_rng(5))
 
 
 def layer_points():

@@ -5,9 +5,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import Linear
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import sampler
+from transformer_practice.engine.points import randomise, sampler
 from transformer_practice.exercises.structure import difference
-from transformer_practice.judges.theorems import random
 
 
 def linear_points():
@@ -43,7 +42,7 @@ def adjoint_in_weight(point, outputs):
 def linear_layer(D_in, D_out, bias=True):
     def build(dtype):
         rng = np.random.default_rng(5)
-        return random(Linear(D_in, D_out, rng, dtype, bias), rng)
+        return randomise(Linear(D_in, D_out, rng, dtype, bias), rng)
 
     return build
 

@@ -8,21 +8,15 @@ from transformer_practice.engine.exercise import UpdateExercise
 from transformer_practice.engine.points import Point, normal
 
 SHAPES = {"layer.weight": (3, 5), "layer.bias": (5,)}
-UPDATE = "self, name, parameter, grad"
 
 
 def points(build, special, shapes=SHAPES):
     """The generic points of an optimiser of parameters of these shapes, and its special ones."""
 
     def draw(name, seed, names, steps):
-        return Point(
-            name,
-            {
-                "build": build,
-                "parameters": gradients(seed, shapes, names),
-                "steps": [gradients(seed + 10 * t, shapes, names) for t in range(1, steps + 1)],
-            },
-        )
+        grads = [gradients(seed + 10 * t, shapes, names) for t in range(1, steps + 1)]
+        arguments = {"build": build, "parameters": gradients(seed, shapes, names), "steps": grads}
+        return Point(name, arguments)
 
     names = list(shapes)
     generic = draw("generic", 1, names, 3)

@@ -18,6 +18,7 @@ from transformer_core.optim import SGD, AdamW, clip_by_global_norm, warmup_stabl
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.training import combine
+from transformer_practice.engine.points import randomise
 
 FLOAT = {"dtype": np.float64}
 THEOREMS: list = []
@@ -26,13 +27,6 @@ THEOREMS: list = []
 def theorem(holds):
     THEOREMS.append(holds)
     return holds
-
-
-def random(model, rng):
-    """Take a layer or a model to a random point: it starts with gamma 1 and biases 0."""
-    for array in model.parameters().values():
-        array[...] = rng.normal(size=array.shape)
-    return model
 
 
 @theorem
@@ -52,7 +46,7 @@ def parameter_gradients_add_up_over_the_sequences(rng):
     ]
     x = rng.normal(size=(3, 4, 5))
     for layer in layers:
-        random(layer, rng)
+        randomise(layer, rng)
         dy = rng.normal(size=layer.forward(x)[0].shape)
 
         def gradients(b, layer=layer, dy=dy):
@@ -150,7 +144,7 @@ def a_causal_output_sees_the_past_and_itself_alone(rng):
 
 def small_encoder(rng):
     encoder = Encoder(LayerSpec(6, 2, 7, "pre", **FLOAT), 1, rng, final_norm=True)
-    return random(encoder, rng), rng.normal(size=(2, 5, 6))
+    return randomise(encoder, rng), rng.normal(size=(2, 5, 6))
 
 
 @theorem
@@ -159,7 +153,7 @@ def the_probabilities_of_all_targets_sum_to_one(rng):
     vocabulary = 4
     spec = LayerSpec(6, 2, 7, "pre", **FLOAT)
     stacks = StackSpec(4, 5, 1), StackSpec(vocabulary, 4, 1)
-    model = random(EncoderDecoder(spec, *stacks, rng), rng)
+    model = randomise(EncoderDecoder(spec, *stacks, rng), rng)
     source, source_lengths = rng.integers(4, size=(1, 5)), np.array([3])
     total = 0.0
     for pair in product(range(vocabulary), repeat=2):
@@ -177,7 +171,7 @@ def the_probabilities_of_all_targets_sum_to_one(rng):
 def writing_token_by_token_scores_as_reading_at_once(rng):
     spec = LayerSpec(6, 2, 7, "pre", **FLOAT)
     model = EncoderDecoder(spec, StackSpec(4, 6, 1), StackSpec(5, 4, 2), rng)
-    random(model, rng)
+    randomise(model, rng)
     source, lengths = rng.integers(4, size=(2, 6)), np.array([6, 3])
     keep = ops.padding_keep(lengths, 6)
     written = rng.integers(5, size=(2, 4))
