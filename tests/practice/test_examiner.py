@@ -8,8 +8,8 @@ import pytest
 from helpers.texts import ROOT, read
 
 from transformer_core import ops
-from transformer_core.layers import EncoderLayer, Residual
-from transformer_core.optim import warmup_stable_decay
+from transformer_core.layers import EncoderLayer, Linear, Residual
+from transformer_core.optim import SGD, warmup_stable_decay
 from transformer_practice import examine
 from transformer_practice.engine import runs
 from transformer_practice.engine.explain import MUSEUM
@@ -114,6 +114,61 @@ def test_a_coefficient_of_a_term_is_found():
     report = said(mean_twice)
     assert report.mistakes == ()
     assert "The mean term counts twice. It should have the coefficient 1." in str(report)
+
+
+def complex_output(x, gamma, beta, eps=1e-5):
+    y, cache = layer_norm(x, gamma, beta, eps)
+    return y + 5j, cache
+
+
+def keeps_its_cache_elsewhere(x, gamma, beta, eps=1e-5):
+    y, ELSEWHERE[:] = layer_norm(x, gamma, beta, eps)
+    return y, None
+
+
+ELSEWHERE: list = []
+
+
+def changes_its_cache(dy, cache):
+    result = right(dy, cache)
+    cache[0][...] *= 2
+    return result
+
+
+@pytest.mark.parametrize(
+    "forward, backward, text",
+    [
+        (complex_output, right, "y: expected real numbers, got complex ones"),
+        (
+            keeps_its_cache_elsewhere,
+            lambda dy, cache: right(dy, ELSEWHERE),
+            "it is right, but after a forward pass for another input",
+        ),
+        (layer_norm, changes_its_cache, "it changes the caller's cache"),
+    ],
+)
+def test_what_only_a_model_would_notice_is_wrong(forward, backward, text):
+    report = examine("layer_norm", forward, backward)
+    assert not report.right and text in str(report)
+
+
+def test_a_backward_pass_that_changes_the_layer_is_wrong():
+    def backward(self, dy, cache):
+        dx, grads = Linear.backward(self, dy, cache)
+        self.weight -= 0.01 * grads["weight"]
+        return dx, grads
+
+    report = examine("Linear", Linear.forward, backward)
+    assert not report.right and "it changes the caller's self" in str(report)
+
+
+def test_an_update_that_changes_the_gradient_is_wrong():
+    def update(self, name, parameter, grad, v):
+        SGD.update(self, name, parameter, grad, v)
+        grad *= grad
+
+    report = examine("SGD", update)
+    assert not report.right and "update must not change grad" in str(report)
 
 
 def test_two_mistakes_at_once_are_found():

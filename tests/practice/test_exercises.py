@@ -1,5 +1,6 @@
 """Every exercise: the package's own functions pass, and what is said of it is true."""
 
+import inspect
 import re
 
 import numpy as np
@@ -187,8 +188,9 @@ def with_numbers_that_are_none(exercise, change):
         return spoilt(value, change, "fiub")
 
     def update(*arguments):
+        given = inspect.signature(exercise.forward).bind(*arguments).arguments
         exercise.forward(*arguments)
-        for each in arguments:
+        for each in (value for name, value in given.items() if name != "grad"):
             if isinstance(each, np.ndarray):
                 each[...] = change(each)
 

@@ -10,11 +10,12 @@ from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, n
 from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import Failed, NotWritten, call
-from transformer_practice.engine.runs import LEFT, TOLERANCE, run_own, run_right
+from transformer_practice.engine.runs import LEFT, TOLERANCE, Run, alike, run_own, run_right
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
 PROBES = 12  # entries of each array that central differences measure
+REMEMBERS = "What it needs of its own forward pass has to be in the cache, and to stay there."
 WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
 
 
@@ -215,9 +216,13 @@ def report_on(exercise, points, stages, forward, backward, own):
         witness, fits = measured(exercise, points[0], forward, own)
         if witness and (right or not fits):
             notes.append(witness)
+        again = "" if not right else forgotten(exercise, points, forward, backward, own)
         if fits is False and right:
             right = False
             verdicts = [f"{titles['backward']}: it is not the derivative of your forward pass."]
+        elif again:
+            right = False
+            verdicts = [f"{titles['backward']}: {again}"]
         if stages[0].wrong:
             first = "mend the forward pass first."
             if fits is None:
@@ -442,6 +447,26 @@ def measured(exercise, point, forward, own):
     worst = max(errors.values(), default=np.inf)
     fits = bool(worst < WITNESS_TOLERANCE) and errors.keys() == slopes.keys()
     return f"Central differences of your own forward pass: {worst:.0e}.", fits
+
+
+def forgotten(exercise, points, forward, backward, own):
+    """Say what becomes of a right backward pass after another forward pass, and the second time.
+
+    A model calls a layer for several batches before it goes back, and so does whoever cuts a batch.
+    """
+    expected = own.backward[0].outputs
+    said = "after a forward pass for another input", "called a second time with the same cache"
+    try:
+        with np.errstate(all="ignore"):
+            _, cache = exercise.run_forward(forward, points[0], call)
+            exercise.run_forward(forward, points[-1], call)
+            for when in said:
+                found = exercise.run_backward(backward, points[0], cache, call)
+                if not alike(Run(found), Run(expected)):
+                    return f"it is right, but not {when}.\n{REMEMBERS}"
+    except (Failed, Misfit) as error:
+        return f"it is right, but {said[0]} it {error}\n{REMEMBERS}"
+    return ""
 
 
 def differentiate(exercise, forward, point):

@@ -301,10 +301,14 @@ class UpdateExercise(Exercise):
         parameters = {name: array.copy() for name, array in parameters.items()}
         optimizer = build(parameters)
 
+        of_grad = list(inspect.signature(self.forward).parameters).index("grad") - 1
+
         def own(*arguments):
-            steps = optimizer.steps
+            steps, before = optimizer.steps, arguments[of_grad].copy()
             if not call(returns_nothing, function, optimizer, *arguments):
                 raise Misfit(f"{self.method} must return nothing: it changes its arrays in place")
+            if not np.array_equal(arguments[of_grad], before, equal_nan=True):
+                raise Misfit(f"{self.method} must not change grad: who has computed it may need it")
             if optimizer.steps != steps:
                 raise Misfit(
                     f"{self.method} must not change self.steps: the step is counted already"
@@ -349,8 +353,10 @@ def pair(value: Any, names: str) -> tuple:
 def number_or_array(name, value):
     if isinstance(value, (int, float, complex, np.generic, np.ndarray)):
         array = np.asarray(value)
-        if array.dtype.kind in "fciub":
+        if array.dtype.kind in "fiub":
             return array
+        if array.dtype.kind == "c":
+            raise Misfit(f"{name}: expected real numbers, got complex ones: .real or .imag?")
     raise Misfit(f"{name}: expected an array of numbers, got {kind(value)}")
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from transformer_core.layers import Layer
 from transformer_practice.engine.exercise import Arrays, Exercise, Misfit
 from transformer_practice.engine.planting import planted
 from transformer_practice.engine.points import Point
@@ -205,16 +206,21 @@ class Watched:
         }
         result = self.call(function, *arguments)
         for name, value in zip(self.names, arguments, strict=True):
-            after = arrays_in(value)
-            if not all(map(equal, after, before[name])):
-                self.changed[f"{name}{LEFT}"] = np.concatenate([array.ravel() for array in after])
+            after = list(arrays_in(value))
+            if len(after) != len(before[name]) or not all(map(equal, after, before[name])):
+                self.changed[f"{name}{LEFT}"] = np.concatenate([a.ravel() for a in after] or [[]])
         return result
 
 
-def arrays_in(value):
-    """Return the arrays that an argument is or holds."""
-    values = value.values() if isinstance(value, dict) else [value]
-    return [each for each in values if isinstance(each, np.ndarray)]
+def arrays_in(value: Any) -> Iterator[np.ndarray]:
+    """Yield the arrays that an argument is or holds: a layer its parameters."""
+    if isinstance(value, Layer):
+        value = value.parameters()
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from arrays_in(each)
 
 
 def equal(one, other):
