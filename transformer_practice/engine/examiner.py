@@ -10,7 +10,7 @@ from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, n
 from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import Failed, NotWritten, call
-from transformer_practice.engine.runs import LEFT, TOLERANCE, Run, alike, run_own, run_right
+from transformer_practice.engine.runs import LEFT, TOLERANCE, Run, runs_agree, run_own, run_right
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
@@ -462,7 +462,7 @@ def forgotten(exercise, points, forward, backward, own):
             exercise.run_forward(forward, points[-1], call)
             for when in said:
                 found = exercise.run_backward(backward, points[0], cache, call)
-                if not alike(Run(found), Run(expected)):
+                if not runs_agree(Run(found), Run(expected)):
                     return f"it is right, but not {when}.\n{REMEMBERS}"
     except (Failed, Misfit) as error:
         return f"it is right, but {said[0]} it {error}\n{REMEMBERS}"

@@ -208,7 +208,7 @@ class Watched:
         for name, value in zip(self.names, arguments, strict=True):
             after = list(arrays_in(value))
             if len(after) != len(before[name]) or not all(map(equal, after, before[name])):
-                self.changed[f"{name}{LEFT}"] = np.concatenate([a.ravel() for a in after] or [[]])
+                self.changed[f"{name}{LEFT}"] = np.concatenate([np.zeros(0), *map(np.ravel, after)])
         return result
 
 
