@@ -10,7 +10,7 @@ from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, n
 from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import Failed, NotWritten, call
-from transformer_practice.engine.runs import LEFT, TOLERANCE, Run, runs_agree, run_own, run_right
+from transformer_practice.engine.runs import LEFT, TOLERANCE, Run, run_own, run_right, runs_agree
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
