@@ -4,6 +4,7 @@ import re
 
 import pytest
 from browser import launch
+from helpers.texts import ROOT
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -14,6 +15,46 @@ def browser():
         browser = launch(play)
         yield browser
         browser.close()
+
+
+class View:
+    """A tab that shows one page of the book after another, and notes what goes wrong there."""
+
+    def __init__(self, browser, typeset, settings):
+        self.context = browser.new_context(offline=True, **settings)
+        if not typeset:
+            self.context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
+        self.tab = self.context.new_page()
+        self.tab.on("request", lambda request: self.requests.append(request.url))
+        self.tab.on("requestfailed", lambda request: self.failures.append(request.url))
+        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.tab.on("console", self.listen)
+
+    def listen(self, message):
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def open(self, page):
+        self.page, self.requests, self.failures, self.errors = page, [], [], []
+        self.tab.goto((ROOT / "_build/html" / f"{page}.html").as_uri())
+        return self
+
+
+@pytest.fixture(scope="session")
+def views(browser):
+    """One tab for all pages under the same settings: a new one takes longer than most pages.
+
+    Formulas take seconds; without ``typeset`` they are left as they are written.
+    """
+    opened = {}
+
+    def view(typeset=True, **settings):
+        key = typeset, repr(sorted(settings.items()))
+        if key not in opened:
+            opened[key] = View(browser, typeset, settings)
+        return opened[key]
+
+    return view
 
 
 class PageScheduling(LoadScopeScheduling):

@@ -50,15 +50,9 @@ PHONE, LAPTOP = 360, 1280
 class Figure:
     """An explorable on its page."""
 
-    def __init__(self, browser, name, width=LAPTOP):
-        self.context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
-        self.tab = self.context.new_page()
-        self.errors = []
-        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.tab.on(
-            "console", lambda said: self.errors.append(said.text) if said.type == "error" else 0
-        )
-        self.tab.goto((HTML / "book" / f"{PAGES[name]}.html").as_uri())
+    def __init__(self, view, name):
+        self.view = view.open(f"book/{PAGES[name]}")
+        self.tab = view.tab
         self.root = self.tab.locator(f"#explorable-{name}")
 
     def shown(self, *names):
@@ -99,36 +93,27 @@ class Figure:
         self.root.locator(f'select[name="{name}"]').select_option(value)
 
 
-@pytest.fixture(scope="module")
-def figures(browser):
-    """Each explorable, loaded once."""
-    loaded = {}
+@pytest.fixture
+def explore(views):
+    def start(name, width=LAPTOP):
+        return Figure(views(typeset=False, viewport={"width": width, "height": 900}), name)
 
-    def load(name):
-        if name not in loaded:
-            loaded[name] = Figure(browser, name)
-            loaded[name].fresh = loaded[name].everything()
-        return loaded[name]
-
-    yield load
-    for figure in loaded.values():
-        figure.context.close()
+    return start
 
 
 @pytest.fixture
-def figure(figures, request):
+def figure(explore, request):
     """The explorable that the test is named after; without an error at the end."""
-    figure = figures(request.node.originalname.removeprefix("test_").split("__")[0])
-    figure.click("Reset")
+    figure = explore(request.node.originalname.removeprefix("test_").split("__")[0])
     yield figure
-    assert figure.errors == []
+    assert figure.view.errors == []
 
 
 @pytest.fixture(params=PAGES)
-def any_figure(figures, request):
-    figure = figures(request.param)
+def any_figure(explore, request):
+    figure = explore(request.param)
     yield figure
-    assert figure.errors == []
+    assert figure.view.errors == []
 
 
 def close(shown, expected, rtol=1e-12, atol=1e-14):
@@ -136,9 +121,9 @@ def close(shown, expected, rtol=1e-12, atol=1e-14):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_on_a_phone_nothing_scrolls_sideways(browser, name):
-    figure = Figure(browser, name, PHONE)
-    assert figure.errors == []
+def test_on_a_phone_nothing_scrolls_sideways(explore, name):
+    figure = explore(name, PHONE)
+    assert figure.view.errors == []
     tab = figure.tab
     assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE
     texts = figure.root.locator("svg text").evaluate_all(
@@ -149,7 +134,6 @@ def test_on_a_phone_nothing_scrolls_sideways(browser, name):
     )
     assert [text for text in texts if text[0] < 0 or text[1] > PHONE] == []
     assert min(height for _, _, height, _ in texts) > 11
-    figure.context.close()
 
 
 def test_what_moves_is_reached_by_keyboard_and_has_a_name(any_figure):
@@ -164,7 +148,7 @@ def test_what_moves_is_reached_by_keyboard_and_has_a_name(any_figure):
 
 
 def test_reset_takes_every_move_back(any_figure):
-    root = any_figure.root
+    root, fresh = any_figure.root, any_figure.everything()
     for handle in root.locator(".handle").all():
         handle.focus()
         for key in ("ArrowUp", "ArrowRight", "ArrowRight"):
@@ -174,9 +158,9 @@ def test_reset_takes_every_move_back(any_figure):
         any_figure.tab.keyboard.press("ArrowLeft")
     for toggle in root.locator('input[type="checkbox"]').all():
         toggle.click()
-    assert any_figure.everything() != any_figure.fresh
+    assert any_figure.everything() != fresh
     any_figure.click("Reset")
-    assert any_figure.everything() == any_figure.fresh
+    assert any_figure.everything() == fresh
 
 
 def test_layer_norm(figure):

@@ -31,22 +31,11 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-13}
 class Explorable:
     """A figure on its page, moved by what a reader moves."""
 
-    def __init__(self, browser, name, width=1280):
-        self.errors = []
-        self.context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
-        # Formulas take seconds, and no number here is in one.
-        self.context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
-        self.tab = self.context.new_page()
-        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.tab.on("console", self.listen)
-        page = HTML / "book" / f"{PAGES[name]}.html"
-        self.tab.goto(page.as_uri(), wait_until="domcontentloaded")
+    def __init__(self, view, name):
+        self.view = view.open(f"book/{PAGES[name]}")
+        self.tab = view.tab
         self.figure = self.tab.locator(f"#explorable-{name}.alive")
         self.figure.wait_for()
-
-    def listen(self, message):
-        if message.type == "error":
-            self.errors.append(message.text)
 
     def slide(self, name, value):
         self.figure.locator(f"input[name={name}]").evaluate(
@@ -88,17 +77,16 @@ class Explorable:
 
 
 @pytest.fixture
-def explore(browser):
+def explore(views):
     opened = []
 
-    def start(name, **settings):
-        opened.append(Explorable(browser, name, **settings))
+    def start(name, width=1280):
+        size = {"width": width, "height": 900}
+        opened.append(Explorable(views(typeset=False, viewport=size), name))
         return opened[-1]
 
     yield start
-    for figure in opened:
-        assert figure.errors == []
-        figure.context.close()
+    assert [error for figure in opened for error in figure.view.errors] == []
 
 
 class Generator:

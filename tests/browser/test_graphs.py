@@ -55,21 +55,12 @@ CONTRAST = """graph => {
 }"""
 
 
-def opened(browser, page, **more):
-    context = browser.new_context(offline=True, **more)
-    context.route("**/*mathjax*", lambda route: route.abort())
-    tab = context.new_page()
-    tab.goto((HTML / "book" / f"{page}.html").as_uri())
-    return tab
-
-
 @pytest.fixture(scope="module", params=PAGES)
-def tab(browser, request):
+def tab(views, request):
     """A page with graphs, without its mathematics and without motion."""
-    tab = opened(browser, request.param, reduced_motion="reduce")
+    tab = views(typeset=False, reduced_motion="reduce").open(f"book/{request.param}").tab
     assert tab.locator(".graph").count() == PAGES[request.param]
-    yield tab
-    tab.context.close()
+    return tab
 
 
 def test_buttons_and_arrow_keys_step_through(tab):
@@ -129,12 +120,11 @@ def test_paper_shows_everything(tab):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_still_form_needs_no_script(browser, page):
-    tab = opened(browser, page, java_script_enabled=False)
+def test_the_still_form_needs_no_script(views, page):
+    tab = views(java_script_enabled=False).open(f"book/{page}").tab
     for graph in tab.locator(".graph").all():
         assert graph.locator("svg.wide").is_visible()
         assert not graph.locator("svg.narrow").is_visible()
         assert graph.locator(".hidden").count() == graph.locator("button").count() == 0
         assert graph.locator(".steps li").count() > 3
         assert graph.evaluate(CONTRAST) >= 4.5
-    tab.context.close()

@@ -12,20 +12,18 @@ LAPTOP, PHONE = (1280, 800), (360, 740)
 
 
 @pytest.fixture(scope="module", params=["light", "dark"])
-def tab(browser, request):
-    context = browser.new_context(offline=True, color_scheme=request.param)
-    yield context.new_page()
-    context.close()
+def view(views, request):
+    return views(typeset=False, color_scheme=request.param)
 
 
-def open_page(tab, page, size):
-    tab.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
-    tab.goto((HTML / f"{page}.html").as_uri())
+def open_page(view, page, size):
+    view.tab.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+    return view.open(f"book/{page}").tab
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
-def test_words_fit_their_boxes_and_can_be_read(tab, size):
-    open_page(tab, "intro", size)
+def test_words_fit_their_boxes_and_can_be_read(view, size):
+    tab = open_page(view, "intro", size)
     assert tab.locator(".architecture a").count() > len(PLACES)
     assert tab.evaluate(STICKING_OUT) == []
     smallest = tab.evaluate(
@@ -45,23 +43,23 @@ STICKING_OUT = """() => [...document.querySelectorAll(".architecture a")].filter
 }).map((link) => link.textContent)"""
 
 
-def test_the_front_page_shows_the_map_in_one_row(tab):
-    open_page(tab, "intro", LAPTOP)
+def test_the_front_page_shows_the_map_in_one_row(view):
+    tab = open_page(view, "intro", LAPTOP)
     boxes = [panel.bounding_box() for panel in tab.locator(".architecture svg").all()]
     assert len({box["y"] for box in boxes}) == 1
     assert boxes[-1]["x"] + boxes[-1]["width"] <= LAPTOP[0]
 
 
-def test_a_slim_strip_heads_a_chapter(tab):
+def test_a_slim_strip_heads_a_chapter(view):
     chapter = max(PLACES, key=lambda page: len(PLACES[page]))
-    open_page(tab, chapter, LAPTOP)
+    tab = open_page(view, chapter, LAPTOP)
     strip = tab.locator("h1 + .architecture-strip")
     assert strip.bounding_box()["height"] <= 120
     assert PLACES[chapter] in strip.locator("summary").inner_text()
 
 
-def test_the_keyboard_opens_the_map_and_follows_a_part(tab):
-    open_page(tab, "150_layer_norm", LAPTOP)
+def test_the_keyboard_opens_the_map_and_follows_a_part(view):
+    tab = open_page(view, "150_layer_norm", LAPTOP)
     tab.locator(".architecture-strip summary").focus()
     tab.keyboard.press("Enter")
     tab.keyboard.press("Tab")
