@@ -35,13 +35,12 @@ def attention_points():
     query, key, value, keep = generic.arguments.values()
     nothing = keep.copy()
     nothing[1, 0, 2] = False
-    one_head = {n: array[:, 0] for n, array in generic.arguments.items()}
     return [
         generic,
         generic.variant("no mask", keep=None),
         generic.variant("a query without keys", keep=nothing),
         generic.variant("one key", key=key[:, :, :1], value=value[:, :, :1], keep=None),
-        generic.variant("no axis of heads", **one_head | {"cotangent": generic.cotangent[:, 0]}),
+        generic.sliced("no axis of heads", np.s_[:, 0], *generic.arguments),
         generic.variant(
             "as many queries as keys, each sees its past",
             key=key[:, :, :5],

@@ -167,12 +167,10 @@ def multi_query_points():
         cotangent="B H T K_v",
     )
     generic = draw("generic", 2, 3, 5, 7, 11, 13)
-    query, _, _, keep = generic.arguments.values()
-    one_head = {"query": query[:, :1], "keep": keep[:, :1], "cotangent": generic.cotangent[:, :1]}
     return [
         generic,
         generic.variant("no mask", keep=None),
-        generic.variant("one head", **one_head),
+        generic.sliced("one head", np.s_[:, :1], "query", "keep"),
         draw("generic, other sizes", 3, 2, 4, 3, 5, 7),
     ]
 
