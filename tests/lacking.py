@@ -15,8 +15,8 @@ WITHOUT = {  # what some operations do without, and why
         "causal_keep log_softmax merge_heads padding_keep sinusoidal_positions split_heads"
     ).split(),
     "graph": "gated_product rms_norm silu".split(),  # drawn by the reader of its exercise
-    "mistake": "gated_product silu".split(),  # nothing is planted in it yet
-    "exercise": ["silu"],  # its derivation is part of the one on the gated layer
+    "exercise": [],
+    "mistake": ["gated_product"],  # nothing is planted in it yet
 }
 
 

@@ -163,6 +163,15 @@ def gated_terms(point):
     }
 
 
+def silu_terms(point):
+    x = point.arguments["x"]
+    _, (_, sigmoid) = ops.silu(x)
+    return {
+        "the open gate": point.cotangent * sigmoid,
+        "the moving gate": point.cotangent * x * sigmoid * (1 - sigmoid),
+    }
+
+
 def activation(name, points=activation_points, **about):
     return OpExercise(
         forward=getattr(ops, name),
@@ -204,6 +213,16 @@ EXERCISES = [
             "of tanh times u'.",
         ),
         terms={"dx": gelu_tanh_terms},
+    ),
+    activation(
+        "silu",
+        hints=(
+            "Write the slope of the logistic function with the function itself.",
+            "The product rule has two terms. Cache what both are made of.",
+            "np.exp(-x) overflows where x is large and negative. The logistic function is half of "
+            "1 + tanh(x / 2).",
+        ),
+        terms={"dx": silu_terms},
     ),
     LayerExercise(
         forward=FeedForward.forward,

@@ -32,6 +32,7 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "ops/rms_norm.toml",
     "ops/relu.toml",
     "ops/gelu.toml",
+    "ops/silu.toml",
     "ops/dropout.toml",
     "ops/attention.toml",
     "layers/multi_head_attention.toml",

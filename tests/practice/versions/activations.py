@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erf, expit
 from scipy.stats import norm
 
 
@@ -157,8 +157,33 @@ class TanhSigmoid:
         return dy * (gate + x * gate * (1 - gate) * slope)
 
 
+class SiluExpit:
+    """SciPy's logistic function; the backward pass computes it again."""
+
+    def forward(x):
+        return x * expit(x), x
+
+    def backward(dy, x):
+        s = expit(x)
+        return dy * (s + x * s * (1 - s))
+
+
+class SiluOutput:
+    """The derivative with the output: s + y (1 - s)."""
+
+    def forward(x):
+        s = 0.5 * np.tanh(0.5 * x) + 0.5
+        y = s * x
+        return y, (y, s)
+
+    def backward(dy, cache):
+        y, s = cache
+        return (y + s * (1 - y)) * dy
+
+
 RIGHT = {
     "relu": [ReluLoops, ReluMaximum, ReluStep, ReluCopy],
     "gelu": [GeluLoops, GeluNormal, GeluStored],
     "gelu_tanh": [TanhLoops, TanhChain, TanhSigmoid],
+    "silu": [SiluExpit, SiluOutput],
 }
