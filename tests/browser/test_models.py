@@ -40,19 +40,11 @@ SENTENCES = [
 CLOSE = {"rtol": 1e-4, "atol": 3e-5}  # float32 in another order
 
 
-class View:
-    """A tab at a page of the book, which notes what goes wrong and what is asked for."""
+class Model:
+    """A model on its page, which notes what goes wrong and what is asked for."""
 
-    def __init__(self, browser, page, **settings):
-        self.context = browser.new_context(offline=True, **settings)
-        self.tab = self.context.new_page()
-        self.errors, self.requests = [], []
-        self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.tab.on(
-            "console", lambda line: self.errors.append(line.text) if line.type == "error" else None
-        )
-        self.tab.on("request", lambda request: self.requests.append(request.url))
-        self.tab.goto((HTML / "book" / f"{page}.html").as_uri())
+    def __init__(self, view, page):
+        self.view, self.tab = view.open(f"book/{page}"), view.tab
         self.figure = self.tab.locator(".model")
 
     def load(self):
@@ -69,25 +61,24 @@ class View:
         )
 
     def weights_asked_for(self):
-        return [url for url in self.requests if "/_static/models/" in url]
+        return [url for url in self.view.requests if "/_static/models/" in url]
 
     def well(self):
-        assert self.errors == []
-        assert all(url.startswith(("file:", "data:")) for url in self.requests)
+        assert self.view.errors == []
+        assert all(url.startswith(("file:", "data:")) for url in self.view.requests)
 
 
 @pytest.fixture
-def open_page(browser):
-    views = []
+def open_page(views):
+    opened = []
 
-    def opened(page, **settings):
-        views.append(View(browser, page, **settings))
-        return views[-1]
+    def model(page, **settings):
+        opened.append(Model(views(typeset=False, **settings), page))
+        return opened[-1]
 
-    yield opened
-    for view in views:
-        view.well()
-        view.context.close()
+    yield model
+    for one in opened:
+        one.well()
 
 
 def stored(view):
@@ -125,8 +116,8 @@ def bert():
 
 
 @pytest.fixture(scope="module")
-def bert_page(browser):
-    view = View(browser, BERT)
+def bert_page(views):
+    view = Model(views(), BERT)
     view.tab.evaluate(
         """async () => {
             window.file = await models.load("mini_bert");
@@ -136,7 +127,6 @@ def bert_page(browser):
     )
     yield view
     view.well()
-    view.context.close()
 
 
 def of_the_package(bert, ids, word=None):
