@@ -14,7 +14,7 @@ from transformer_core.layers import LayerSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import Adam
-from transformer_practice.engine.planting import put
+from transformer_practice.engine.planting import set_everywhere
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
 EVERY_LAYER = LAYERS | STACKS
@@ -130,11 +130,11 @@ def sealed_caches():
     old, activations = {name: vars(ops)[name] for name in new}, dict(ACTIVATIONS)
     for name in activations:
         ACTIVATIONS[name] = new[name], new[f"{name}_backward"]
-    put([(ops, name, function) for name, function in new.items()])
+    set_everywhere([(ops, name, function) for name, function in new.items()])
     try:
         yield
     finally:
-        put([(ops, name, function) for name, function in old.items()])
+        set_everywhere([(ops, name, function) for name, function in old.items()])
         ACTIVATIONS.update(activations)
 
 
