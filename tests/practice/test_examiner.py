@@ -9,7 +9,7 @@ from helpers.texts import ROOT, read
 
 from transformer_core import ops
 from transformer_core.layers import EncoderLayer, Linear, Residual
-from transformer_core.optim import SGD, warmup_stable_decay
+from transformer_core.optim import SGD, Adam, warmup_stable_decay
 from transformer_practice import examine
 from transformer_practice.engine import runs
 from transformer_practice.engine.explain import MUSEUM
@@ -169,6 +169,16 @@ def test_an_update_that_changes_the_gradient_is_wrong():
 
     report = examine("SGD", update)
     assert not report.right and "update must not change grad" in str(report)
+
+
+def test_a_name_that_holds_one_that_does_not_decay_decays():
+    def update(self, name, parameter, grad, m, v):
+        if not any(part in name for part in self.undecayed):
+            parameter *= 1 - self.learning_rate * self.weight_decay
+        Adam.update(self, name, parameter, grad, m, v)
+
+    report = examine("AdamW", update)
+    assert not report.right and "other parts of the names are said not to decay" in str(report)
 
 
 def test_two_mistakes_at_once_are_found():

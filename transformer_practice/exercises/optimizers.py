@@ -60,7 +60,11 @@ def adamw_points():
 
     return points(
         build(0.4),
-        {"no weight decay": {"build": build(0.0)}, "everything decays": {"build": build(0.4, ())}},
+        {
+            "no weight decay": {"build": build(0.0)},
+            "everything decays": {"build": build(0.4, ())},
+            "other parts of the names are said not to decay": {"build": build(0.4, ("layer", "b"))},
+        },
     )
 
 
