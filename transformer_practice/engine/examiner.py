@@ -216,13 +216,13 @@ def report_on(exercise, points, stages, forward, backward, own):
         witness, fits = measured(exercise, points[0], forward, own)
         if witness and (right or not fits):
             notes.append(witness)
-        again = "" if not right else forgotten(exercise, points, forward, backward, own)
+        later = right and wrong_later(exercise, points, forward, backward, own)
         if fits is False and right:
             right = False
             verdicts = [f"{titles['backward']}: it is not the derivative of your forward pass."]
-        elif again:
+        elif later:
             right = False
-            verdicts = [f"{titles['backward']}: {again}"]
+            verdicts = [f"{titles['backward']}: {later}"]
         if stages[0].wrong:
             first = "mend the forward pass first."
             if fits is None:
@@ -449,23 +449,23 @@ def measured(exercise, point, forward, own):
     return f"Central differences of your own forward pass: {worst:.0e}.", fits
 
 
-def forgotten(exercise, points, forward, backward, own):
-    """Say what becomes of a right backward pass after another forward pass, and the second time.
+def wrong_later(exercise, points, forward, backward, own):
+    """Say when a right backward pass goes wrong: after another forward pass, or the second time.
 
     A model calls a layer for several batches before it goes back, and so does whoever cuts a batch.
     """
-    expected = own.backward[0].outputs
-    said = "after a forward pass for another input", "called a second time with the same cache"
+    times = "after a forward pass for another input", "a second time with the same cache"
+    expected, when = Run(own.backward[0].outputs), times[0]
     try:
         with np.errstate(all="ignore"):
             _, cache = exercise.run_forward(forward, points[0], call)
             exercise.run_forward(forward, points[-1], call)
-            for when in said:
+            for when in times:
                 found = exercise.run_backward(backward, points[0], cache, call)
-                if not runs_agree(Run(found), Run(expected)):
+                if not runs_agree(Run(found), expected):
                     return f"it is right, but not {when}.\n{REMEMBERS}"
     except (Failed, Misfit) as error:
-        return f"it is right, but {said[0]} it {error}\n{REMEMBERS}"
+        return f"it is right, but {when} it {error}\n{REMEMBERS}"
     return ""
 
 
