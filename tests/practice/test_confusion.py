@@ -126,7 +126,7 @@ def test_every_mistake_of_an_op_a_layer_an_optimiser_or_between_ranks_is_planted
         mistake.name
         for exercise in every_exercise()
         if any(file.startswith(("distributed/", "ranks/")) for file in exercise.files())
-        for mistake, _ in run_catalogue(exercise.name)
+        for mistake, _ in run_catalogue(exercise)
         if mistake.file.startswith(("distributed/", "ranks/"))
     }
     tried = {answer.label for answer in PLANTED}

@@ -11,7 +11,7 @@ from transformer_core import ops
 from transformer_core.layers import EncoderLayer, Linear, Residual
 from transformer_core.optim import SGD, Adam, warmup_stable_decay
 from transformer_practice import examine
-from transformer_practice.engine import runs
+from transformer_practice.engine import answer, runs
 from transformer_practice.engine.explain import MUSEUM
 from transformer_practice.engine.running import ENDLESS, Failed
 from transformer_practice.exercises import find_exercise
@@ -719,9 +719,9 @@ def test_a_loop_without_an_end_is_waited_for_once(monkeypatch):
         calls.append(function)
         raise Failed(f"{ENDLESS} 5 s")
 
-    monkeypatch.setattr(runs, "call", call)
-    point = find_exercise("relu").points()[0]
-    found = runs.run_own(find_exercise("relu"), 3 * [point], ops.relu, None)
+    monkeypatch.setattr(answer, "call", call)
+    exercise = find_exercise("relu")
+    found = answer.Answer(exercise, ops.relu).runs_at(3 * exercise.points()[:1])
     assert len(calls) == 1
     assert [run.failure for run in found.forward] == 3 * [f"{ENDLESS} 5 s"]
 

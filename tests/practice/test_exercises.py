@@ -85,7 +85,7 @@ def test_it_begins_with_generic_points_of_two_sizes(exercise):
 
 @every_one
 def test_the_points_are_the_same_each_time_and_none_comes_to_nothing(exercise):
-    right = run_right(exercise.name)
+    right = run_right(exercise)
     for runs in (right.forward, right.backward):
         for run in runs:
             assert not run.failure and run.outputs
@@ -96,13 +96,13 @@ def test_the_points_are_the_same_each_time_and_none_comes_to_nothing(exercise):
 
 @with_gradients
 def test_the_generic_gradients_are_not_zero(exercise):
-    for array in run_right(exercise.name).backward[0].outputs.values():
+    for array in run_right(exercise).backward[0].outputs.values():
         assert np.abs(array).max() > 0
 
 
 @every_one
 def test_terms_add_up_to_the_output(exercise):
-    right = run_right(exercise.name)
+    right = run_right(exercise)
     for name, terms in exercise.terms.items():
         for i, point in enumerate(exercise.points()):
             if point.name.startswith("generic"):
@@ -115,7 +115,7 @@ def test_terms_add_up_to_the_output(exercise):
 
 @every_one
 def test_theorems_hold_for_the_package_and_not_for_any_numbers(exercise):
-    right, points = run_right(exercise.name), exercise.points()
+    right, points = run_right(exercise), exercise.points()
     outputs = right.forward[0].outputs | (right.backward[0].outputs if right.backward else {})
     rng = np.random.default_rng(0)
     for theorem in exercise.theorems:

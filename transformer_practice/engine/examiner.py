@@ -1,25 +1,27 @@
 """The examiner: it runs a reader's functions, and says which known mistake is in them."""
 
-import inspect
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from transformer_core.gradient_check import central_difference, gradient_error
-from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, names_of, pair
+from transformer_core.gradient_check import gradient_error
+from transformer_practice.engine.answer import Answer
+from transformer_practice.engine.exercise import Exercise, titles_of
 from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
 from transformer_practice.engine.report import Report
-from transformer_practice.engine.running import Failed, NotWritten, call
-from transformer_practice.engine.runs import LEFT, TOLERANCE, Run, run_own, run_right, runs_agree
+from transformer_practice.engine.running import NotWritten
+from transformer_practice.engine.runs import LEFT, TOLERANCE, Runs, run_right
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
-PROBES = 12  # entries of each array that central differences measure
 REMEMBERS = "What it needs of its own forward pass has to be in the cache, and to stay there."
 WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
 
 
-def examine(name: str, forward: Callable | None = None, backward: Callable | None = None) -> Report:
+def examine(
+    exercise: str | Exercise, forward: Callable | None = None, backward: Callable | None = None
+) -> Report:
     """Examine a reader's functions.
 
     The forward pass is compared with the package's, each output of the backward pass on its own
@@ -28,9 +30,9 @@ def examine(name: str, forward: Callable | None = None, backward: Callable | Non
 
     Parameters
     ----------
-    name : str
-        Of the exercise: that of a function in ``ops``, a layer's class, an optimiser, or one of a
-        chapter's own.
+    exercise : str or Exercise
+        One of the course by its name: that of a function in ``ops``, a layer's class, an optimiser,
+        or one of a chapter's own; or one that you have made.
     forward, backward : callable, optional
         Either may be left out. ``backward`` alone is handed the package's own cache; beside a
         ``forward``, whatever that returned as its second value. A layer's are methods, with the
@@ -45,29 +47,30 @@ def examine(name: str, forward: Callable | None = None, backward: Callable | Non
     ValueError
         If there is no exercise of this name, or no function.
     """
-    exercise = find_exercise(name)
+    exercise = find_exercise(exercise) if isinstance(exercise, str) else exercise
     check_functions(exercise, forward, backward)
-    called = names_in(exercise)
-    points = exercise.points()
-    for function, title in zip((forward, backward), called, strict=False):
-        problem = function and misfit_of_signature(exercise, points, title, function)
-        if problem:
-            return Report(name, False, True, f"{title}: {problem}")
+    return report_on(Answer(exercise, forward, backward))
+
+
+def report_on(answer: Answer) -> Report:
+    """Examine an answer, wherever its functions are."""
+    exercise = answer.exercise
+    misfits = answer.misfits()
+    if misfits:
+        return Report(exercise.name, False, True, misfits[0])
     try:
-        own = run_own(exercise, points, forward, backward)
+        own = answer.runs()
     except NotWritten:
-        return not_written(exercise, points, forward, backward)
-    right = run_right(name)
-    stages = []
+        return not_written(answer)
+    stages: list[Stage] = []
+    for name, ours, right in zip(Runs._fields, own, run_right(exercise), strict=True):
+        if ours and not any(stage.wrong for stage in stages):
+            stages.append(stage_of(name, ours, right, partial(moved, answer, name)))
+    return told(answer, stages, own)
 
-    def again(name):
-        return lambda point: getattr(run_own(exercise, [point], forward, backward), name)[0]
 
-    if forward:
-        stages.append(stage_of("forward", own.forward, right.forward, again("forward")))
-    if backward and not (forward and stages[0].wrong):
-        stages.append(stage_of("backward", own.backward, right.backward, again("backward")))
-    return report_on(exercise, points, stages, forward, backward, own)
+def moved(answer, stage, point, name, array):
+    return answer.moved(stage, point.name, name, array)
 
 
 def check_functions(exercise, forward, backward):
@@ -80,64 +83,24 @@ def check_functions(exercise, forward, backward):
         raise ValueError(f"backward: expected none, {exercise.name} is one function")
 
 
-def names_in(exercise: Exercise) -> list[str]:
-    """Return what reports call the functions: ``linear_backward``, ``Residual.backward``."""
-    names = names_of(exercise)
-    return names if names[0] == exercise.name else [f"{exercise.name}.{n}" for n in names]
-
-
-def misfit_of_signature(exercise, points, title, function):
-    """Say what is wrong with the arguments that a function takes; nothing if they fit."""
-    about = exercise.functions[names_in(exercise).index(title)]
-    expected = about.signature
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of what is written in C
-        return None
-    numbers = {len(signature_of(expected).parameters)}
-    if type(exercise) is OpExercise and about is exercise.functions[0]:
-        numbers.add(max(len(point.arguments) for point in points))  # not all, in this chapter
-    if not any(takes_arguments(signature, number) for number in numbers):
-        return f"expected the arguments ({expected}), got {signature}."
-    return None
-
-
-def takes_arguments(signature, number):
-    """Tell whether a function can be called with so many arguments."""
-    try:
-        signature.bind(*range(number))
-    except TypeError:
-        return False
-    return True
-
-
-def signature_of(text: str) -> inspect.Signature:
-    """Read a signature as it stands in an exercise."""
-    space: dict = {}
-    exec(f"def function({text}): pass", {"np": np}, space)
-    return inspect.signature(space["function"])
-
-
-def not_written(exercise, points, forward, backward):
+def not_written(answer):
     """Report which of the functions is a stub, and examine the other."""
     verdicts, open_ = [], []
-    for title, given in zip(
-        names_in(exercise), ({"forward": forward}, {"backward": backward}), strict=False
-    ):
-        ((part, function),) = given.items()
-        if function is None:
+    for title, stage in zip(titles_of(answer.exercise), Runs._fields, strict=False):
+        if not getattr(answer, stage):
             continue
+        alone = answer.alone(stage)
         try:
-            run_own(exercise, points[:1], given.get("forward"), given.get("backward"))
+            alone.runs()
         except NotWritten:
             open_.append(f"{title}: not written yet.")
         else:
-            if part == "forward":
-                report = examine(exercise.name, forward=function)
+            if stage == "forward":
+                report = report_on(alone)
                 if not report.right:
                     return report
                 verdicts.append(f"{title}: right.")
-    return Report(exercise.name, False, False, said_together([*verdicts, *open_]))
+    return Report(answer.exercise.name, False, False, said_together([*verdicts, *open_]))
 
 
 def stage_of(name, own, right, again):
@@ -188,9 +151,11 @@ def error_of(own, expected, scale):
         return gradient_error(own.astype(float), expected.astype(float), scale).norm
 
 
-def report_on(exercise, points, stages, forward, backward, own):
+def told(answer, stages, own):
     """Put what was found into words."""
-    titles = dict(zip(("forward", "backward"), names_in(exercise), strict=False))
+    exercise, points = answer.exercise, answer.exercise.points()
+    forward, backward = answer.forward, answer.backward
+    titles = dict(zip(Runs._fields, titles_of(exercise), strict=False))
     verdicts, explanations, mistakes, errors, pictures = [], [], [], {}, {}
     for stage in stages:
         title = titles[stage.name]
@@ -213,16 +178,16 @@ def report_on(exercise, points, stages, forward, backward, own):
     right = not any(stage.wrong for stage in stages)
     notes = []
     if forward and backward:
-        witness, fits = measured(exercise, points[0], forward, own)
+        witness, fits = measured(answer, own)
         if witness and (right or not fits):
             notes.append(witness)
-        later = right and wrong_later(exercise, points, forward, backward, own)
+        later = right and answer.later()
         if fits is False and right:
             right = False
             verdicts = [f"{titles['backward']}: it is not the derivative of your forward pass."]
         elif later:
             right = False
-            verdicts = [f"{titles['backward']}: {later}"]
+            verdicts = [f"{titles['backward']}: {later}\n{REMEMBERS}"]
         if stages[0].wrong:
             first = "mend the forward pass first."
             if fits is None:
@@ -236,7 +201,7 @@ def report_on(exercise, points, stages, forward, backward, own):
     if right or not (forward and backward and stages[0].wrong):
         notes += theorems(exercise, points[0], own, right)
     if forward and not any(run.failure for run in own.forward):
-        notes += wider(exercise, points[0], forward, backward)
+        notes += wider(answer)
     if right:
         worst = max((e for row in errors.values() for e in row.values()), default=0)
         notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
@@ -422,7 +387,7 @@ def pictures_of(stage):
     return found
 
 
-def measured(exercise, point, forward, own):
+def measured(answer, own):
     """Compare the backward pass with central differences of the reader's own forward pass.
 
     Returns a sentence, and whether they agree: None where that cannot be told.
@@ -430,11 +395,9 @@ def measured(exercise, point, forward, own):
     run = own.backward[0]
     if run.failure:
         return "", None
-    try:
-        with np.errstate(all="ignore"):
-            slopes = call(differentiate, exercise, forward, point, seconds=20.0)
-    except (Failed, Misfit) as error:
-        return full_stop(f"central differences of your forward pass fail: {error}"), None
+    slopes, failure = answer.slopes()
+    if failure:
+        return full_stop(f"central differences of your forward pass fail: {failure}"), None
     errors = {}
     scale = 1e-3 * max(float(np.linalg.norm(slope)) for _, slope in slopes.values())
     if not np.isfinite(scale):
@@ -449,57 +412,11 @@ def measured(exercise, point, forward, own):
     return f"Central differences of your own forward pass: {worst:.0e}.", fits
 
 
-def wrong_later(exercise, points, forward, backward, own):
-    """Say when a right backward pass goes wrong: after another forward pass, or the second time.
-
-    A model calls a layer for several batches before it goes back, and so does whoever cuts a batch.
-    """
-    times = "after a forward pass for another input", "a second time with the same cache"
-    expected, when = Run(own.backward[0].outputs), times[0]
-    try:
-        with np.errstate(all="ignore"):
-            _, cache = exercise.run_forward(forward, points[0], call)
-            exercise.run_forward(forward, points[-1], call)
-            for when in times:
-                found = exercise.run_backward(backward, points[0], cache, call)
-                if not runs_agree(Run(found), expected):
-                    return f"it is right, but not {when}.\n{REMEMBERS}"
-    except (Failed, Misfit) as error:
-        return f"it is right, but {when} it {error}\n{REMEMBERS}"
-    return ""
-
-
-def differentiate(exercise, forward, point):
-    """Measure the derivatives of a forward pass: of each array some entries, and their slopes."""
-    arguments, run = exercise.arguments(point), exercise.by_position(forward)
-    rng = np.random.default_rng(0)
-
-    def loss(_):
-        y, _ = pair(run(*exercise.again(point, arguments)), "y, cache")
-        return float((point.cotangent * y).sum())
-
-    slopes = {}
-    for name, array in exercise.live(point, arguments).items():
-        at = np.arange(array.size)
-        if array.size > PROBES:
-            at = rng.choice(array.size, PROBES, replace=False)
-        slopes[name] = at, central_difference(loss, array, at=at)
-    return slopes
-
-
-def wider(exercise, point, forward, backward):
+def wider(answer):
     """Say which outputs are of 64 bits where all arrays that go in are of 32."""
-    if exercise.in_place or point.cotangent is None:
+    if answer.exercise.in_place or answer.exercise.points()[0].cotangent is None:
         return []
-    try:
-        with np.errstate(all="ignore"):
-            found, cache = exercise.run_forward(forward, point, call, np.float32)
-            if backward:
-                narrow = point._replace(cotangent=np.float32(point.cotangent))
-                found |= exercise.run_backward(backward, narrow, cache, call, np.float32)
-    except (Failed, Misfit):
-        return []
-    names = [n for n, a in found.items() if a.ndim and a.dtype.itemsize > 4]
+    names = answer.wide()
     if not names:
         return []
     come = "comes" if len(names) == 1 else "come"

@@ -50,7 +50,7 @@ def equations_of(function: Callable) -> str:
     return ", ".join(re.findall(r"eq:[\w-]+", summary))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Exercise:
     """One or two functions that a reader writes, and all that is needed to judge them.
 
@@ -175,7 +175,7 @@ class Exercise:
         return {}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OpExercise(Exercise):
     """``y, cache = forward(...)`` and ``gradients = backward(dy, cache)``.
 
@@ -211,7 +211,7 @@ class OpExercise(Exercise):
         return {f"d{name}": given[name] for name in self.inputs}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LayerExercise(Exercise):
     """``forward(self, *inputs)`` and ``backward(self, dy, cache)``, as methods of a layer.
 
@@ -278,7 +278,7 @@ class LayerExercise(Exercise):
         return inputs | {f"d{n}": array for n, array in layer.parameters().items()}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class UpdateExercise(Exercise):
     """``update(self, name, parameter, grad, *averages)``, the step of an optimiser, in place.
 
@@ -394,6 +394,12 @@ def names_of(exercise: Exercise) -> list[str]:
     if isinstance(exercise, UpdateExercise):
         return [exercise.method]
     return [exercise.name, f"{exercise.name}_backward"][: len(exercise.functions)]
+
+
+def titles_of(exercise: Exercise) -> list[str]:
+    """Return what reports call the functions: ``linear_backward``, ``Residual.backward``."""
+    names = names_of(exercise)
+    return names if names[0] == exercise.name else [f"{exercise.name}.{n}" for n in names]
 
 
 def written_in(exercise: Exercise, namespace: dict) -> list[Callable | None]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_practice.engine.exercise import Exercise
-from transformer_practice.engine.points import Draws, Point
+from transformer_practice.engine.points import COTANGENT, Draws, Point
 from transformer_practice.engine.runs import (
     LEFT,
     TOLERANCE,
@@ -62,7 +62,7 @@ class Stage(NamedTuple):
     own: list[Run]
     right: list[Run]
     wrong: list[str]  # the outputs that are wrong at some point
-    again: Callable[[Point], Run]  # runs the reader's pass at another point
+    again: Callable[[Point, str, np.ndarray], Run]  # the pass, an argument being another array
 
 
 def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Explanation, ...]:
@@ -106,10 +106,10 @@ def passes(runs: Runs, stage: Stage) -> list[Run]:
 
 def by_catalogue(exercise, stage):
     """Find the mistakes that come to what the whole pass comes to, at every point."""
-    right = run_right(exercise.name)
+    right = run_right(exercise)
     found = {
         mistake.name: mistake
-        for mistake, runs in run_catalogue(exercise.name)
+        for mistake, runs in run_catalogue(exercise)
         if passes_agree(passes(runs, stage), stage.own)
         and not passes_agree(passes(runs, stage), passes(right, stage))
     }
@@ -120,7 +120,7 @@ def by_draws(exercise, stage):
     """Find a mistake that draws anew: what it comes to has other entries that are 0."""
     found = [
         mistake
-        for mistake, runs in run_catalogue(exercise.name)
+        for mistake, runs in run_catalogue(exercise)
         if "default_rng" in "".join(mistake.edits.values())
         and not passes_agree(passes(runs, stage), stage.right)
         and all(map(redrawn, stage.own, stage.right, passes(runs, stage)))
@@ -156,7 +156,7 @@ def by_catalogue_apart(exercise, stage):
     for name in stage.wrong:
         found = {
             mistake.name: mistake
-            for mistake, runs in run_catalogue(exercise.name)
+            for mistake, runs in run_catalogue(exercise)
             if differs(passes(runs, stage), stage.right, name)
             and passes_agree(passes(runs, stage), stage.own, {name})
         }
@@ -202,7 +202,7 @@ def by_pairs(exercise, points, stage):
     """Find two mistakes that come to it together."""
     if any(run.failure for run in stage.own):
         return None
-    single = {m.name: m for m, _ in run_catalogue(exercise.name)}.values()
+    single = {m.name: m for m, _ in run_catalogue(exercise)}.values()
     stop = process_time() + PAIRS_SECONDS
     for pair in combinations(single, 2):
         if process_time() > stop:
@@ -431,19 +431,14 @@ def by_reach(name, generic, probes):
     arrays = {n: a for n, a in point.arguments.items() if isinstance(a, np.ndarray)}
     places = {n: a for n, a in arrays.items() if a.dtype.kind == "f" and a.size}
     if probes.stage.name == "backward" and np.ndim(point.cotangent):
-        places["the cotangent"] = point.cotangent
+        places[COTANGENT] = point.cotangent
     for key, array in places.items():
         if process_time() > probes.stop or not own.ndim:
             return None
         at = tuple(size // 2 for size in array.shape)
         moved = array.copy()
         moved[at] += 1e-3
-        other = (
-            point._replace(cotangent=moved)
-            if key == "the cotangent"
-            else point._replace(arguments=point.arguments | {key: moved})
-        )
-        runs = probes.stage.again(other), probes.right(other)
+        runs = probes.stage.again(point, key, moved), probes.right(point.with_array(key, moved))
         if any(name not in run.outputs for run in runs):
             continue
         mine, meant = (

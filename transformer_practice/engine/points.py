@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+COTANGENT = "the cotangent"  # in the place of an argument's name
+
 
 class Draws(NamedTuple):
     """Stands for a generator among the arguments: every call gets a new one of this seed."""
@@ -32,6 +34,12 @@ class Point(NamedTuple):
         """Return this point with other arguments, or another ``cotangent``."""
         cotangent = changes.pop("cotangent", self.cotangent)
         return self._replace(name=name, arguments=self.arguments | changes, cotangent=cotangent)
+
+    def with_array(self, name: str, array: np.ndarray) -> "Point":
+        """Return this point with another array for an argument, or for :data:`COTANGENT`."""
+        if name == COTANGENT:
+            return self._replace(cotangent=array)
+        return self._replace(arguments=self.arguments | {name: array})
 
     def without(self, name: str, argument: str) -> "Point":
         """Return this point without an argument, which has a default."""

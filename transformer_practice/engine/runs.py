@@ -11,8 +11,7 @@ from transformer_core.layers import Layer
 from transformer_practice.engine.exercise import Arrays, Exercise, Misfit
 from transformer_practice.engine.planting import planted
 from transformer_practice.engine.points import Point
-from transformer_practice.engine.running import ENDLESS, Failed, call
-from transformer_practice.exercises import find_exercise
+from transformer_practice.engine.running import Failed, call
 from transformer_practice.mistakes import MUTANTS, Mutant
 
 TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
@@ -34,47 +33,9 @@ class Runs(NamedTuple):
     backward: list[Run]
 
 
-def run_own(
-    exercise: Exercise, points: list[Point], forward: Callable | None, backward: Callable | None
-) -> Runs:
-    """Run a reader's functions at every point.
-
-    ``backward`` alone is handed the package's own cache; beside a ``forward``, whatever that
-    returned as its second value.
-
-    Raises
-    ------
-    NotWritten
-        If a function is a stub.
-    """
-    runs = Runs([], [])
-    for point in points:
-        if stuck(runs.forward):  # at the other points, too, by all odds
-            run, cache = runs.forward[-1], None
-            runs.forward.append(run)
-        elif forward:
-            run, cache = run_forward(exercise, forward, point, call)
-            runs.forward.append(run)
-        else:
-            run, cache = run_forward(exercise, exercise.forward, point, direct)
-        if stuck(runs.backward):
-            runs.backward.append(runs.backward[-1])
-        elif backward and not run.failure:
-            runs.backward.append(run_backward(exercise, backward, point, cache, call))
-        elif backward:
-            runs.backward.append(Run({}, "there is no cache: the forward pass fails"))
-    return runs
-
-
-def stuck(runs):
-    """Tell whether a pass has not come to its end at the last point."""
-    return bool(runs) and ENDLESS in runs[-1].failure
-
-
 @cache
-def run_right(name: str) -> Runs:
+def run_right(exercise: Exercise) -> Runs:
     """Run the package's own functions at every point of an exercise."""
-    exercise = find_exercise(name)
     runs = Runs([], [])
     for point in exercise.points():
         run, cache = run_forward(exercise, exercise.forward, point, direct)
@@ -138,10 +99,9 @@ def mistakes_of(exercise: Exercise) -> Iterator[Mutant]:
 
 
 @cache
-def run_catalogue(name: str) -> list[tuple[Mutant, Runs]]:
+def run_catalogue(exercise: Exercise) -> list[tuple[Mutant, Runs]]:
     """Run every mistake of an exercise that makes a difference at one of its points."""
-    exercise, right = find_exercise(name), run_right(name)
-    points = exercise.points()
+    right, points = run_right(exercise), exercise.points()
     found = []
     for mistake in mistakes_of(exercise):
         runs = run_mistake(exercise, points, mistake)

@@ -1,8 +1,8 @@
 """What a reader may write and have examined: one file a chapter."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 
 from transformer_practice.engine.exercise import Exercise
@@ -45,12 +45,15 @@ CHAPTERS = (
 )
 
 
-def every_exercise() -> Iterator[Exercise]:
-    """Yield the exercises in the order of the book."""
-    for chapter in CHAPTERS:
-        _, _, file = chapter.partition("_")
-        for exercise in import_module(f"{__name__}.{file}").EXERCISES:
-            yield replace(exercise, chapter=chapter)
+@cache
+def every_exercise() -> tuple[Exercise, ...]:
+    """Return the exercises in the order of the book."""
+    files = {chapter: chapter.partition("_")[2] for chapter in CHAPTERS}
+    return tuple(
+        replace(exercise, chapter=chapter)
+        for chapter, file in files.items()
+        for exercise in import_module(f"{__name__}.{file}").EXERCISES
+    )
 
 
 def find_exercise(name: str) -> Exercise:

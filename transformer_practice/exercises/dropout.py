@@ -65,7 +65,7 @@ def attention_points():
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedLayerExercise(LayerExercise):
     """``forward(self, *inputs, rng=rng)``: the last argument of a point is the generator."""
 

@@ -9,7 +9,7 @@ from transformer_practice.engine.exercise import Exercise, Misfit, kind
 from transformer_practice.engine.points import Point, normal
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class CombineExercise(Exercise):
     """``combine(parts)``: parts go in and come out as (weight, loss, grads)."""
 

@@ -12,7 +12,7 @@ from transformer_practice.engine.points import Draws, Point, normal, sampler
 SPECIALS = len(SPECIAL_TOKENS)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class MaskingExercise(Exercise):
     """What a random masking has in common with every other: counts, and shares in per cent."""
 
@@ -78,7 +78,7 @@ def draw(ids: np.ndarray, rng: np.random.Generator, share: float = 0.15) -> np.n
     return candidates & (lots <= limit)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DrawExercise(Exercise):
     """How many tokens are drawn of each sequence, and whether each has its chance."""
 
