@@ -26,17 +26,15 @@ from benchmarks.work import (
 
 
 def mini_bert():
-    """Build the model and its optimiser."""
+    """Build the model."""
     from transformer_core.layers import AttentionSpec, LayerSpec
     from transformer_core.models import Bert, StackSpec
-    from transformer_core.optim import Adam
 
     rng = np.random.default_rng(0)
     spec = LayerSpec(WIDTH, AttentionSpec(HEADS, bias=False), HIDDEN, "post")
     model = Bert(spec, StackSpec(VOCABULARY, LENGTH, LAYERS), rng)
-    parameters = model.parameters()
-    assert sum(array.size for array in parameters.values()) == PARAMETERS
-    return model, Adam(parameters, LEARNING_RATE)
+    assert sum(array.size for array in model.parameters().values()) == PARAMETERS
+    return model
 
 
 def read_out(batch):
@@ -53,30 +51,36 @@ def masked_tokens(ids, targets, masked):
 
 def data_parallel(batch, threads):
     """Step with the batch in shards, one a thread, on as many ranks as there are."""
-    return step_in_parallel(*mini_bert(), batch, threads)
+    step, _ = step_in_parallel(mini_bert(), batch, threads)
+    return step
 
 
-def step_in_parallel(model, optimizer, batch, threads):
+def step_in_parallel(model, batch, threads):
+    """Return a step, and its optimiser."""
     from transformer_core.distributed import DataParallel
+    from transformer_core.optim import Adam
     from transformer_core.ranks import world
 
     in_parallel = DataParallel(model, masked_tokens, threads, world())
-    optimizer = type(optimizer)(model.parameters(), optimizer.learning_rate, map=in_parallel.map)
+    optimizer = Adam(model.parameters(), LEARNING_RATE, map=in_parallel.map)
     batches = cycle(draw_batches(batch))
 
     def step():
         _, grads = in_parallel.loss_and_gradients(*next(batches))
         optimizer.step(grads, MAX_NORM)
 
-    return step
+    return step, optimizer
 
 
 def whole_batch(batch, threads):
     """Step with the whole batch at once: only the matrix products use more than one thread."""
     from threadpoolctl import threadpool_limits
 
+    from transformer_core.optim import Adam
+
     threadpool_limits(threads)
-    model, optimizer = mini_bert()
+    model = mini_bert()
+    optimizer = Adam(model.parameters(), LEARNING_RATE)
     batches = cycle(draw_batches(batch))
 
     def step():

@@ -17,8 +17,8 @@ def main(batch, threads):
     """Print the bytes that training takes at most, and those that it cannot do without."""
     batch, threads = int(batch), int(threads)
     before = peak()
-    model, optimizer = mini_bert()
-    step = step_in_parallel(model, optimizer, batch, threads)
+    model = mini_bert()
+    step, optimizer = step_in_parallel(model, batch, threads)
     for _ in range(STEPS):
         step()
     taken = peak() - before
