@@ -19,8 +19,8 @@ from transformer_core.__main__ import main as core_main
 from transformer_core.tasks.bert import recipe as bert
 from transformer_core.tasks.dates import recipe as dates
 from transformer_core.training import Run
-from transformer_practice import examine
 from transformer_practice.__main__ import main
+from transformer_practice.engine.examiner import report_on
 from transformer_practice.engine.exercise import LayerExercise, UpdateExercise
 from transformer_practice.exercises import every_exercise
 from transformer_practice.workspace.folder import changes, chapters, file_of, states
@@ -176,12 +176,12 @@ def test_a_hint_without_a_name_is_for_the_next_exercise(folder, practice):
 
 
 def test_what_fails_in_the_examiner_itself_stops_no_other_exercise(folder, practice, monkeypatch):
-    def fails(name, *functions):
-        if name == "softmax":
+    def fails(answer):
+        if answer.exercise.name == "softmax":
             raise ValueError("scale: expected a number")
-        return examine(name, *functions)
+        return report_on(answer)
 
-    monkeypatch.setattr("transformer_practice.workspace.examined.examine", fails)
+    monkeypatch.setattr("transformer_practice.workspace.examined.report_on", fails)
     write(folder, LINEAR)
     write(folder, "def softmax(x, keep=None):\n    return x, x\n", "130_softmax")
     status, printed = practice("check")

@@ -4,10 +4,13 @@ import ctypes
 import dis
 import linecache
 import re
+import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -17,11 +20,16 @@ LONGEST = 1000  # characters of what an error says
 ENDLESS = "did not return within"
 REMEDIES = {  # of what NumPy and Python say: what to try
     "cannot be interpreted as an integer": "Is there a / for a //? A / gives a float.",
+    "File too large": "Too much is printed, or written to a file.",
     "output array is read-only": "It is changed in place: make a new array.",
 }
 PACKAGE = re.compile(r"transformer_practice.engine.(running|runs|exercise|examiner)\.py$")
 NOTHING = "returns None: is there a `return`?"
 RETURNS = {"LOAD_CONST", "RETURN_CONST"}  # the instructions that name what is returned
+
+# When the reader's function that is called has to be back, 0 where none is, and after how many
+# seconds. A process of its own shares it with the one that waits for it.
+due = [0.0, 0.0]
 
 
 class NotWritten(Exception):
@@ -67,12 +75,16 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
         except BaseException as error:
             result["error"] = error
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        stop(thread)
-        raise Failed(f"{ENDLESS} {seconds:g} s: is there a loop that never ends?")
+    if sys.platform == "emscripten":  # a page has no threads, and ends what takes too long
+        run()
+    else:
+        thread = threading.Thread(target=run, daemon=True)
+        with limited(seconds):
+            thread.start()
+            thread.join(seconds)
+            if thread.is_alive():
+                stop(thread)
+                raise Failed(endless(seconds))
     error = result.get("error")
     if isinstance(error, NotImplementedError):
         raise NotWritten
@@ -81,6 +93,20 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS) -> Any:
     if result["value"] is None:
         raise NotWritten if is_empty(function) else Failed(NOTHING)
     return result["value"]
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Say in :data:`due` when a reader's function has to be back."""
+    due[:] = monotonic() + seconds, seconds
+    try:
+        yield
+    finally:
+        due[0] = 0.0
+
+
+def endless(seconds: float) -> str:
+    return f"{ENDLESS} {seconds:g} s: is there a loop that never ends?"
 
 
 def returns_nothing(function: Callable, *arguments: Any) -> bool:

@@ -1,14 +1,34 @@
 """What a reader has written is examined, and told in one line for each exercise."""
 
 import re
-from typing import NamedTuple
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from transformer_practice.engine.examiner import examine
+from transformer_practice.engine.answer import Answer
+from transformer_practice.engine.examiner import full_stop, report_on
 from transformer_practice.engine.exercise import names_of
 from transformer_practice.engine.report import Report
-from transformer_practice.workspace.folder import Own
+from transformer_practice.engine.running import Failed, NotWritten
+from transformer_practice.engine.runs import Runs
+from transformer_practice.workspace.folder import (
+    Own,
+    chapters,
+    file_of,
+    in_one_line,
+    missing,
+    read,
+    untouched,
+)
+from transformer_practice.workspace.room import Room
+from transformer_practice.workspace.surroundings import Surroundings
 
 RIGHT, WRONG, OPEN = "right", "wrong", "not written yet"
+PROCESSES = sys.platform != "emscripten"  # there are none in a page
 
 
 class Examined(NamedTuple):
@@ -45,6 +65,13 @@ class Examined(NamedTuple):
         sentence, stop, _ = first.partition(". ")
         return sentence + stop.strip()
 
+    def with_note(self, printed: str) -> "Examined":
+        """Add what was printed to the report."""
+        if not printed or not self.report:
+            return self
+        notes = *self.report.notes, f"Printed:\n{printed}"
+        return self._replace(report=replace(self.report, notes=notes))
+
     @property
     def line(self) -> str:
         """The state, and what is to be said of it."""
@@ -61,14 +88,133 @@ class Examined(NamedTuple):
         return f"{line} (the file has no {', '.join(self.own.absent)})"
 
 
-def examine_own(own: Own) -> Examined:
+class InRoom:
+    """An answer whose functions are in a room: a method of :class:`Answer` is asked for there."""
+
+    def __init__(self, file, exercise, forward=False, backward=False):
+        self.file, self.exercise = file, exercise
+        self.forward, self.backward = forward, backward
+
+    def alone(self, stage):
+        return InRoom(self.file, self.exercise, **{stage: True})
+
+    def __getattr__(self, method):
+        given = [stage for stage in Runs._fields if getattr(self, stage)]
+        return partial(self.file.ask, self.exercise.name, given, method)
+
+
+class File:
+    """The file of a chapter in a room, which is opened anew after whatever has ended it.
+
+    The package's own numbers are computed outside, and no other file is there: what a file changes
+    changes no verdict but its own.
+    """
+
+    def __init__(self, folder: Path, chapter: str):
+        self.folder, self.chapter = folder, chapter
+        self.room: Room | None = None
+        self.left = ""  # what a room that is closed has printed
+
+    def read(self) -> list[Own]:
+        """Return what the file has of each of the chapter's exercises."""
+        exercises = chapters()[self.chapter]
+        self.room = Room(serve_answers, self.folder, self.chapter)
+        try:
+            owns = self.checked(self.room.receive)
+        except Failed as error:
+            problem = f"{file_of(self.chapter)} {in_one_line(error)}"
+            return [missing(exercise, problem) for exercise in exercises]
+        return [own._replace(exercise=e) for own, e in zip(owns, exercises, strict=True)]
+
+    def ask(self, name: str, given: Sequence[str], method: str, *arguments: Any) -> Any:
+        """Ask an answer that has the ``given`` functions.
+
+        Raises
+        ------
+        NotWritten
+            As :class:`Answer`.
+        Failed
+            If the functions end their process, or change what is not theirs.
+        """
+        if not self.room:
+            self.read()
+        value = self.checked(self.room.ask, name, given, method, arguments)
+        if isinstance(value, NotWritten):
+            raise value
+        return value
+
+    def checked(self, ask, *request):
+        """Return an answer, and close the room unless all is well in it."""
+        well = False
+        try:
+            value, change, busy = ask(*request)
+            well = not (change or busy)
+        finally:
+            if not well:
+                self.close()
+        if change:
+            raise Failed(change)
+        return value
+
+    def printed(self) -> str:
+        """Return what was printed since the last time."""
+        text = self.left or (self.room.printed() if self.room else "")
+        self.left = ""
+        return text
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self.room:
+            self.left = self.room.printed()
+            self.room.close()
+        self.room = None
+
+
+def serve_answers(connection, folder, chapter):
+    """Run the file of a chapter, say what it has, and answer for its functions."""
+    surroundings = Surroundings()
+    owns = read(folder, chapter)
+    has = [own._replace(exercise=None, functions=tuple(map(bool, own.functions))) for own in owns]
+    connection.send((has, surroundings.change(), surroundings.busy()))
+    by_name = {own.exercise.name: Answer(own.exercise, *own.functions) for own in owns}
+    with suppress(EOFError):  # when nothing more is asked
+        while True:
+            name, given, method, arguments = connection.recv()
+            whole = by_name[name]
+            answer = Answer(whole.exercise, **{stage: getattr(whole, stage) for stage in given})
+            try:
+                value = getattr(answer, method)(*arguments)
+            except NotWritten as error:
+                value = error
+            connection.send((value, surroundings.change(), surroundings.busy()))
+
+
+def examine_file(folder: Path, chapter: str, names: Collection[str]) -> Iterator[Examined]:
+    """Examine what the file of a chapter has of some exercises, one after the other."""
+    if untouched(folder, chapter):
+        yield from (Examined(missing(e)) for e in chapters()[chapter] if e.name in names)
+        return
+    file = File(folder, chapter)
+    try:
+        owns = file.read() if PROCESSES else read(folder, chapter)
+        for own in owns:
+            if own.exercise.name in names:
+                kind = partial(InRoom, file) if PROCESSES else Answer
+                examined = examine_answer(own, kind(own.exercise, *own.functions))
+                yield examined.with_note(file.printed())
+    finally:
+        file.close()
+
+
+def examine_answer(own: Own, answer: Any) -> Examined:
     """Have the functions of an exercise examined that are written."""
     if own.problem or not own.written:
         return Examined(own)
-    forward, backward = (*own.functions, None)[:2]
     name = own.exercise.name
     try:
-        return Examined(own, examine(name, forward, backward))
+        return Examined(own, report_on(answer))
+    except Failed as error:
+        verdict = f"{name}: {full_stop(str(error))}"
     except Exception as error:  # the other exercises are examined all the same
         verdict = f"the examiner itself fails: {type(error).__name__}: {error}"
-        return Examined(own, Report(name, False, True, verdict))
+    return Examined(own, Report(name, False, True, verdict))

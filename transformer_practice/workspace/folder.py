@@ -88,7 +88,7 @@ def start(folder: Path) -> tuple[list[str], list[str]]:
         Names of files: those that are new, and those that were there and stay as they are.
     """
     texts = {README: FIRST_STEPS.format(folder=folder)}
-    texts |= {file_of(name): text_of(name, group) for name, group in chapters().items()}
+    texts |= {file_of(name): text_of(name) for name in chapters()}
     folder.mkdir(parents=True, exist_ok=True)
     written, left = [], []
     for name, text in texts.items():
@@ -114,10 +114,11 @@ def file_of(chapter: str) -> str:
     return f"{chapter}.py"
 
 
-def text_of(chapter: str, exercises: list[Exercise]) -> str:
+@cache
+def text_of(chapter: str) -> str:
     """Return the file of a chapter as the reader gets it."""
     header = f'"""What you can write of the chapter {chapter}: book/{chapter}.md."""'
-    parts = [f"{header}\n\nimport numpy as np", *map(stub, exercises)]
+    parts = [f"{header}\n\nimport numpy as np", *map(stub, chapters()[chapter])]
     lines = "\n\n\n".join(parts).splitlines()
     return "\n".join(map(wrapped, lines)) + "\n"
 
@@ -187,19 +188,16 @@ def parsed(path):
 
 def last_written(folder: Path) -> str:
     """Return the chapter whose file was saved last, of those that are no more as they were."""
-    paths = {
-        chapter: folder / file_of(chapter)
-        for chapter, exercises in chapters().items()
-        if differs(folder / file_of(chapter), text_of(chapter, exercises))
-    }
-    return max(paths, key=lambda chapter: state_of(paths[chapter]), default=FIRST)
+    begun = [chapter for chapter in chapters() if not untouched(folder, chapter)]
+    return max(begun, key=lambda chapter: state_of(folder / file_of(chapter)), default=FIRST)
 
 
-def differs(path, text):
+def untouched(folder: Path, chapter: str) -> bool:
+    """Tell whether the file of a chapter is as :func:`start` writes it, or is not there."""
     try:
-        return path.read_bytes() != text.encode()
-    except OSError:
-        return False
+        return (folder / file_of(chapter)).read_bytes() == text_of(chapter).encode()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
 
 
 def read(folder: Path, chapter: str) -> list[Own]:
@@ -213,9 +211,13 @@ def read(folder: Path, chapter: str) -> list[Own]:
     try:
         stubs, module = load(path)
     except Failed as error:
-        problem = f"{path.name} does not run: {error}"
+        problem = f"{path.name} does not run: {in_one_line(error)}"
         return [missing(exercise, problem) for exercise in exercises]
     return [own_of(exercise, stubs, module) for exercise in exercises]
+
+
+def in_one_line(error: Failed) -> str:
+    return ", ".join(map(str.strip, str(error).splitlines()))
 
 
 def missing(exercise, problem="", absent=()):
@@ -301,8 +303,6 @@ def load(path: Path) -> tuple[set[str], ModuleType]:
         call(returns_nothing, body, seconds=SECONDS_TO_RUN)
     except NotWritten:  # an empty file
         pass
-    except Failed as error:
-        raise Failed(", ".join(map(str.strip, str(error).splitlines()))) from None
     return set(stubs_in(tree)), module
 
 

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_core.layers import feed_forward
-from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.exercise import Exercise, titles_of
 from transformer_practice.engine.planting import set_everywhere
-from transformer_practice.engine.running import describe
+from transformer_practice.engine.running import describe, limited
+from transformer_practice.engine.runs import arrays_in
 from transformer_practice.workspace.folder import Own
+
+SECONDS = 30.0  # in which a function of the reader's has to come back
 
 
 class OwnError(ValueError):
@@ -23,12 +26,13 @@ class OwnError(ValueError):
 class Used(NamedTuple):
     """What is seen of the reader's functions while the package runs with them.
 
-    ``called`` are the names of those that were called, ``float64`` of those that made it of
-    ``float32``.
+    ``called`` are the exercises that were called, ``float64`` those that made it of ``float32``,
+    ``not_finite`` the functions, in their order, that made NaN or infinity of finite numbers.
     """
 
     called: set[str]
     float64: set[str]
+    not_finite: list[str]
 
 
 class Place(NamedTuple):
@@ -68,15 +72,16 @@ def in_the_package(owns: Sequence[Own]) -> Iterator[Used]:
     forward pass needs its backward pass. Where two exercises have one place, the later one takes
     it.
     """
-    seen = Used(set(), set())
+    seen = Used(set(), set(), [])
     new: dict[Place, Callable] = {}
     for own in owns:
         taken = places(own.exercise)
         new = {place: function for place, function in new.items() if place not in taken}
-        for place, function in zip(taken, adapted(own), strict=False):
+        titles = titles_of(own.exercise)
+        for place, title, function in zip(taken, titles, adapted(own), strict=False):
             if function:
                 with_cache = place is taken[0] and own.exercise.backward is not None
-                new[place] = watched(own.exercise.name, function, seen, with_cache)
+                new[place] = watched(own.exercise.name, title, function, seen, with_cache)
     old = {place: place.function for place in new}
     activations = feed_forward.ACTIVATIONS
     by_old = {old[place]: function for place, function in new.items()}
@@ -93,7 +98,7 @@ def in_the_package(owns: Sequence[Own]) -> Iterator[Used]:
         set_everywhere([(feed_forward, "ACTIVATIONS", activations)])
 
 
-def watched(name, function, seen, with_cache):
+def watched(name, title, function, seen, with_cache):
     """Let a function say when it is called and what it raises, and return single precision.
 
     Trainings are in float32; the cache of a forward pass is the reader's.
@@ -110,15 +115,18 @@ def watched(name, function, seen, with_cache):
         seen.called.add(name)
         given = any_double((arguments, options))
         try:
-            value = function(*arguments, **options)
+            with limited(SECONDS):
+                value = function(*arguments, **options)
             y, cache = value if with_cache else (value, None)
+            if not (seen.not_finite or finite(y)) and finite((arguments, options)):
+                seen.not_finite.append(title)
             if not given and any_double(y):
                 seen.float64.add(name)
             return (single(y), cache) if with_cache else single(y)
         except OwnError:
             raise
-        except Exception as error:
-            raise OwnError(f"{name} {describe(from_the_reader(error))}") from error
+        except (Exception, SystemExit) as error:
+            raise OwnError(f"{title} {describe(from_the_reader(error))}") from error
 
     return run
 
@@ -129,11 +137,12 @@ def is_double(value):
 
 def any_double(value):
     """Tell whether there is an array in double precision in what is given or returned."""
-    if isinstance(value, (tuple, list)):
-        return any(map(any_double, value))
-    if isinstance(value, dict):
-        return any(map(any_double, value.values()))
-    return is_double(value)
+    return any(map(is_double, arrays_in(value)))
+
+
+def finite(value):
+    """Tell whether all numbers of what is given or returned are finite."""
+    return all(np.isfinite(array).all() for array in arrays_in(value) if array.dtype.kind == "f")
 
 
 def from_the_reader(error):

@@ -7,8 +7,13 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from transformer_core.training import Recipe, train_on_disk
-from transformer_practice.workspace.folder import Own
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.running import Failed
+from transformer_practice.exercises import find_exercise
+from transformer_practice.workspace.folder import read
+from transformer_practice.workspace.room import Room
 from transformer_practice.workspace.substitution import Used, in_the_package
+from transformer_practice.workspace.surroundings import Surroundings
 
 YOURS, PACKAGE = "yours", "package"
 
@@ -22,16 +27,24 @@ class Comparison(NamedTuple):
 
 
 def train_both(
-    recipe: Recipe, given: dict, owns: Sequence[Own], out: str | None = None
+    recipe: Recipe,
+    given: dict,
+    workspace: Path,
+    exercises: Sequence[Exercise],
+    out: str | None = None,
 ) -> Comparison:
     """Train with the reader's functions, then with the package's alone, all else being equal.
+
+    The first training has a process of its own.
 
     Parameters
     ----------
     recipe : Recipe
     given : dict
         Other settings than the recipe's.
-    owns : sequence of Own
+    workspace : Path
+        Where the reader's functions are.
+    exercises : sequence of Exercise
         What is right, and goes in the place of the package's.
     out : str, optional
         A new or empty folder for both runs. Default: they are not kept.
@@ -40,17 +53,47 @@ def train_both(
     ------
     ValueError
         If the folder is in use; as :func:`train_on_disk`; if a function of the reader's raises
-        something, or none of them was called.
+        something, does not come back, ends its process, or changes what is not its own; or if none
+        of them was called.
     """
+    names = [exercise.name for exercise in exercises]
     with folder_for(out) as folder:
-        with in_the_package(owns) as used:
-            training = train_on_disk(recipe, str(folder / YOURS), given)
-            yours = dict(training.measures())
+        room = Room(train_yours, recipe, given, workspace, names, folder / YOURS, quiet=False)
+        try:
+            yours, used, error = room.receive()
+        except Failed as failure:
+            raise ValueError(f"a function of yours {failure}") from None
+        finally:
+            room.close()
+        if error:
+            raise error
         if not used.called:
-            names = ", ".join(own.exercise.name for own in owns)
-            raise ValueError(f"expected what this training calls, got {names} alone")
+            raise ValueError(f"expected what this training calls, got {', '.join(names)} alone")
         training = train_on_disk(recipe, str(folder / PACKAGE), given)
         return Comparison(yours, dict(training.measures()), used)
+
+
+def train_yours(connection, recipe, given, workspace, names, folder):
+    """Train with the reader's functions, and send the scores, what was used, and what failed."""
+    surroundings, scores, error = Surroundings(), {}, None
+    exercises = [find_exercise(name) for name in names]
+    owns = [
+        own
+        for chapter in dict.fromkeys(exercise.chapter for exercise in exercises)
+        for own in read(workspace, chapter)
+        if own.exercise in exercises
+    ]
+    with in_the_package(owns) as used:
+        try:
+            scores = dict(train_on_disk(recipe, str(folder), given).measures())
+        except Exception as failure:
+            error = failure
+    change = surroundings.change()
+    if change:
+        error = ValueError(f"a function of yours {change}")
+    elif error and used.not_finite:
+        error = ValueError(f"{used.not_finite[0]} returns what is not finite, and is the first")
+    connection.send((scores, used, error))
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from datetime import date
 
 import pytest
 
+from transformer_practice.engine.answer import Answer
 from transformer_practice.exercises import find_exercise
 from transformer_practice.workspace import progress as module
-from transformer_practice.workspace.examined import OPEN, RIGHT, WRONG, Examined, examine_own
+from transformer_practice.workspace.examined import OPEN, RIGHT, WRONG, Examined, examine_answer
 from transformer_practice.workspace.folder import Own
 from transformer_practice.workspace.ledger import ledger
 from transformer_practice.workspace.progress import NEW, Progress
@@ -45,7 +46,8 @@ def halved(rows):
 
 
 def examined(*functions, problem=""):
-    return examine_own(Own(find_exercise("linear"), functions, problem))
+    exercise = find_exercise("linear")
+    return examine_answer(Own(exercise, functions, problem), Answer(exercise, *functions))
 
 
 NOTHING, FORWARD = examined(None, None), examined(linear, None)
@@ -76,9 +78,13 @@ def test_a_state_and_a_line(each, state, line):
 
 def test_what_the_file_has_not_is_told():
     exercise = find_exercise("linear")
-    nothing = examine_own(Own(exercise, (None, None), absent=("linear_backward",)))
+    nothing = examine_answer(
+        Own(exercise, (None, None), absent=("linear_backward",)), Answer(exercise)
+    )
     assert nothing.line == "not written yet (the file has no linear_backward)"
-    backward = examine_own(Own(exercise, (None, alone), absent=("linear",)))
+    backward = examine_answer(
+        Own(exercise, (None, alone), absent=("linear",)), Answer(exercise, None, alone)
+    )
     line = "right, with the package's forward pass (the file has no linear)"
     assert (backward.state, backward.line) == (RIGHT, line)
 

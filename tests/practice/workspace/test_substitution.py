@@ -248,7 +248,7 @@ def test_what_a_function_raises_names_it_and_its_line():
     layer = Linear(2, 3, np.random.default_rng(0))
     x = np.ones((4, 2), np.float32)
     with in_the_package([own("Linear", forward, forward)]):
-        with pytest.raises(ValueError, match=r"^Linear raises ValueError: .*\n.*sqrt"):
+        with pytest.raises(ValueError, match=r"^Linear.forward raises ValueError: .*\n.*sqrt"):
             layer.forward(x)
     with in_the_package([own("linear", undefined, undefined)]):
         message = r"^linear raises NameError: .*\n    line \d+: return missing"
