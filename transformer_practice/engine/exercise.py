@@ -64,7 +64,8 @@ class Exercise:
     chapter : str
         Page and notebook: "150_layer_norm". It is that of the exercise's file.
     shapes : tuple of str
-        What each function takes and returns, as in the reader's file.
+        What each function takes and returns, as in the reader's file. These and the hints of the
+        book's exercises stand in a file of TOML beside them.
     equations, signatures : tuple of str
         Where they are not those of ``forward`` and ``backward``: of their docstrings, and as
         Python knows them.
@@ -85,11 +86,11 @@ class Exercise:
     backward: Callable | None = None
     name: str = ""
     chapter: str = ""
-    shapes: tuple[str, ...]
+    shapes: tuple[str, ...] = ()
     equations: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
     points: Callable[[], list[Point]]
-    hints: tuple[str, str, str]
+    hints: tuple[str, ...] = ()
     theorems: tuple[Theorem, ...] = ()
     terms: dict[str, Callable] = field(default_factory=dict)
     within: tuple[str, ...] = ()

@@ -1,14 +1,16 @@
-"""What a reader may write and have examined: one file a chapter."""
+"""What a reader may write and have examined: one file a chapter, and one of what is told of it."""
 
+import tomllib
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from transformer_practice.engine.exercise import Exercise
 
 # In the order of the book. The file of each, named without the number, has a list EXERCISES, in the
-# order in which to write them.
+# order in which to write them. Beside it stands, in TOML, what is told of each, with its hints.
 CHAPTERS = (
     "010_transformer",
     "110_gradient_check",
@@ -48,12 +50,16 @@ CHAPTERS = (
 @cache
 def every_exercise() -> tuple[Exercise, ...]:
     """Return the exercises in the order of the book."""
-    files = {chapter: chapter.partition("_")[2] for chapter in CHAPTERS}
-    return tuple(
-        replace(exercise, chapter=chapter)
-        for chapter, file in files.items()
-        for exercise in import_module(f"{__name__}.{file}").EXERCISES
-    )
+    exercises = []
+    for chapter in CHAPTERS:
+        _, _, file = chapter.partition("_")
+        told = tomllib.loads(Path(__file__).with_name(f"{file}.toml").read_text(encoding="utf-8"))
+        for exercise in import_module(f"{__name__}.{file}").EXERCISES:
+            words = {about: tuple(texts) for about, texts in told.pop(exercise.name).items()}
+            exercises.append(replace(exercise, chapter=chapter, **words))
+        if told:
+            raise ValueError(f"{file}.toml: expected exercises of {file}.py, got {set(told)}")
+    return tuple(exercises)
 
 
 def find_exercise(name: str) -> Exercise:

@@ -156,49 +156,12 @@ def streaming_points():
 
 
 EXERCISES = [
-    Exercise(
-        forward=ops.causal_keep,
-        shapes=(
-            "a whole number T -> keep (T, T) of booleans, True where query t may attend to key s",
-        ),
-        points=causal_points,
-        hints=(
-            "Rows are queries and columns are keys. Write down the row of the first position.",
-            "A position sees itself: what stands on the diagonal?",
-            "Compare the numbers 0 to T - 1, as a column and as a row, with one another.",
-        ),
-    ),
-    Exercise(
-        forward=ops.padding_keep,
-        shapes=(
-            "lengths (B,) of whole numbers, a whole number S -> keep (B, 1, 1, S) of booleans",
-        ),
-        points=padding_points,
-        hints=(
-            "Keys are counted from 0. Which is the last one of a sequence of three tokens?",
-            "Compare the numbers of the keys, a row, with the lengths, a column.",
-            "Two axes are left to add, of size 1: for the heads and for the queries.",
-        ),
-    ),
+    Exercise(forward=ops.causal_keep, points=causal_points),
+    Exercise(forward=ops.padding_keep, points=padding_points),
     OpExercise(
         forward=ops.attention,
-        shapes=(
-            "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or None -> "
-            "output (..., T, K_v), cache. Leave rate and rng alone: they are for the chapter on "
-            "dropout",
-            "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), dvalue (..., S, K_v)",
-        ),
         inputs=("query", "key", "value"),
         points=attention_points,
-        hints=(
-            "Go back along the forward pass: from the output to the values and the weights, from "
-            "the weights to the scores, from the scores to the queries and the keys.",
-            "Two of the three steps are matrix products, and a product has two gradients: each is "
-            "a product of the cotangent with the other factor. Shapes tell which is transposed.",
-            "The step in the middle is the softmax's of its chapter, row by row, and the scale is "
-            "a factor of the scores in both directions. What does a key collect along, a row of "
-            "the scores' gradient or a column?",
-        ),
         theorems=(
             Theorem("Q^T dQ = dK^T K: queries and keys enter by their product", shared_products),
             Theorem("the gradients of all keys sum to 0", sum_of_keys),
@@ -209,16 +172,7 @@ EXERCISES = [
     ),
     Exercise(
         forward=streaming_attention,
-        shapes=("query (T, K), key (S, K), value (S, K_v), a whole number -> output (T, K_v)",),
-        equations=("eq:attention",),
         points=streaming_points,
-        hints=(
-            "Which numbers about the keys read so far must you keep for each query?",
-            "Keep the largest score, the sum of the exponentials and the sum of the values, each "
-            "times its exponential. Divide at the very end.",
-            "When a block brings a larger score, all that has been added up was measured from the "
-            "old one. By which factor is it too large?",
-        ),
         within=("ops/attention.py", "ops/softmax.py"),
     ),
 ]

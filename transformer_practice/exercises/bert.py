@@ -184,20 +184,8 @@ def builder(vocabulary, length, width, heads, hidden, placement="pre", dropout=0
 EXERCISES = [
     OpExercise(
         forward=smallest_bert,
-        shapes=(
-            "ids (B, T), table (V, D), positions (T, D) -> logits (B, T, V), cache",
-            "dlogits (B, T, V) -> dtable (V, D), dpositions (T, D)",
-        ),
-        equations=("eq:bert-input",),
         inputs=("table", "positions"),
         points=smallest_bert_points,
-        hints=(
-            "At how many places of the forward pass does the table stand?",
-            "A position's cotangent is dlogits times the table. It goes to the row of the word "
-            "and to the row of the place.",
-            "Words may repeat: an assignment keeps one of their cotangents, NumPy's add.at adds "
-            "all. Positions are shared by the sequences.",
-        ),
         theorems=(
             Theorem(
                 "the tables' rows have the same sum, but for that of the logits' cotangents",
@@ -208,37 +196,9 @@ EXERCISES = [
     ),
     OpExercise(
         forward=masked_loss,
-        shapes=(
-            "logits (B, T, V), targets (B, T), masked (B, T) of booleans -> loss, a number, and "
-            "cache",
-            "dloss, a number -> dlogits (B, T, V)",
-        ),
         inputs=("logits",),
         points=masked_loss_points,
-        hints=(
-            "logits[masked] are M rows; the rest of the loss is that of cross-entropy.",
-            "The mean is over M, and not over all positions.",
-            "The gradient has the shape of all logits, and is 0 where nothing was asked. Subtract "
-            "the largest logit of a row before you exponentiate.",
-        ),
         theorems=(Theorem("every row of dlogits sums to 0; those not masked are 0", row_sums),),
     ),
-    LayerExercise(
-        forward=Bert.forward,
-        shapes=(
-            "ids, masked and segment_ids (B, T) -> logits (M, V), cache; without masked (B, T, V)",
-            "dlogits (M, V) -> None, for the ids, and grads by dotted names",
-        ),
-        equations=("eq:bert",),
-        inputs=("ids",),
-        points=bert_points,
-        hints=(
-            "Follow the four lines of the equation: read-out, masked rows, encoder, look-ups. "
-            "self.embed and self.embed_backward may do the last.",
-            "The cotangents of the masked rows have to be scattered into (B T, D) zeros, and "
-            "brought to (B, T, D), before the encoder gets them.",
-            "self.readout.backward gives dh, dtable and its parameters' gradients; dtable is "
-            "None unless the read-out is tied, and is added to that of the look-up.",
-        ),
-    ),
+    LayerExercise(forward=Bert.forward, inputs=("ids",), points=bert_points),
 ]

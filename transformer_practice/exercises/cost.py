@@ -106,25 +106,15 @@ def recomputing_points():
 EXERCISES = [
     Exercise(
         forward=count_bert_parameters,
-        shapes=("V, T, D, F, L -> a whole number",),
         points=counts(
             "vocabulary, length, width, hidden, layers",
             (101, 13, 6, 29, 3),
             (53, 7, 8, 19, 2),
             {"one layer": {"layers": 1}, "no layer": {"layers": 0}, "F = 4 D": {"hidden": 24}},
         ),
-        hints=(
-            "Go through the model from the look-up to the read-out, and write down the shape of "
-            "every array.",
-            "A layer has four projections without biases, two products with biases, and two "
-            "LayerNorms of two arrays each.",
-            "What stands once in the model: two tables, one LayerNorm, and a read-out with its "
-            "bias.",
-        ),
     ),
     Exercise(
         forward=count_operations,
-        shapes=("B, T, D, F, L, V, M -> a whole number",),
         points=counts(
             "batch, length, width, hidden, layers, vocabulary, masked",
             (3, 13, 6, 29, 5, 101, 11),
@@ -136,16 +126,9 @@ EXERCISES = [
                 "one layer": {"layers": 1},
             },
         ),
-        hints=(
-            "A product of (m, n) with (n, p) takes 2 m n p operations. List the products.",
-            "The heads drop out: together, the two products of attention have the width D.",
-            "Only what is between positions has T twice; only the read-out has M and V.",
-        ),
     ),
     Exercise(
         forward=count_bytes,
-        shapes=("B, T, D, H, F, L, V, M -> a whole number",),
-        equations=("eq:cost-activations",),
         points=counts(
             "batch, length, width, heads, hidden, layers, vocabulary, masked",
             (3, 13, 6, 2, 29, 5, 101, 11),
@@ -157,29 +140,6 @@ EXERCISES = [
                 "one layer": {"layers": 1},
             },
         ),
-        hints=(
-            "Ask of each gradient what stands in it besides its cotangent. The table of the page "
-            "has the rows of one layer.",
-            "Numbers have 4 bytes, whole numbers 8, and what ReLU keeps is one byte an entry.",
-            "Of the layers' arrays, 8 have B T D entries; attention's weights have B H T T.",
-        ),
     ),
-    LayerExercise(
-        forward=RecomputingEncoder.forward,
-        shapes=(
-            "x (B, T, D) -> y (B, T, D), cache: the inputs of the layers, and what the final norm "
-            "keeps; of self.layers and self.final_norm",
-            "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
-        ),
-        equations=("eq:encoder-layer",),
-        inputs=("x",),
-        points=recomputing_points,
-        hints=(
-            "Which arrays does the backward pass of one layer need, and from what can you make "
-            "them again?",
-            "Keep the input of each layer in a list, and throw away every layer's cache.",
-            "In the backward pass, call a layer's forward pass on its input for the cache, and "
-            "its backward pass at once.",
-        ),
-    ),
+    LayerExercise(forward=RecomputingEncoder.forward, inputs=("x",), points=recomputing_points),
 ]

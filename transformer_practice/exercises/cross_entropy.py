@@ -111,26 +111,8 @@ def distillation_terms(point):
 EXERCISES = [
     OpExercise(
         forward=ops.cross_entropy,
-        shapes=(
-            "logits (..., V), targets (...) whole numbers, weights (...) or None for 1 everywhere "
-            "-> loss: a number, cache",
-            "dloss: a number -> dlogits (..., V)",
-        ),
-        equations=(
-            "eq:cross-entropy, eq:label-smoothing",
-            "eq:cross-entropy-backward, eq:label-smoothing-backward",
-        ),
         inputs=("logits",),
         points=cross_entropy_points,
-        hints=(
-            "Write it for one position first, without weights: the log-sum-exp minus one logit. "
-            "Then let each position count by its share.",
-            "The shares are the weights divided by their sum, and they do not depend on the "
-            "logits. NumPy's `take_along_axis` finds the logit of the right token in each row.",
-            "The gradient of a row is what was said minus what should have been said, times "
-            "the share and the cotangent. With smoothing, what should have been said is a "
-            "distribution that sums to 1.",
-        ),
         theorems=(
             Theorem("every row of dlogits sums to 0", row_sums("dlogits")),
             Theorem("a position of weight 0 has the gradient 0", nothing_where_nothing_counts),
@@ -139,21 +121,8 @@ EXERCISES = [
     ),
     OpExercise(
         forward=distillation,
-        shapes=(
-            "logits and q (..., V), rows of q sum to 1 -> loss: a number, cache",
-            "dloss: a number -> dlogits (..., V)",
-        ),
-        equations=("the mean over the positions of -(sum over v of q_v ln p_v)", "yours to derive"),
         inputs=("logits",),
         points=distillation_points,
-        hints=(
-            "You have met a loss with a soft answer already. Go through its derivation and ask of "
-            "each line what it needs to know of q.",
-            "Take the logarithm of softmax, not the softmax and then its logarithm: large logits "
-            "make a probability 0.",
-            "The loss is a mean over positions, and an array of shape (..., V) has size / V of "
-            "them.",
-        ),
         theorems=(Theorem("every row of dlogits sums to 0", row_sums("dlogits")),),
         terms={"dlogits": distillation_terms},
     ),

@@ -130,79 +130,27 @@ def branch_points():
 EXERCISES = [
     OpExercise(
         forward=ops.dropout,
-        shapes=(
-            "x (...), p in [0, 1), a generator or None: evaluation -> y (...), cache. Draw the "
-            "mask as rng.random(x.shape, np.float32) >= rate",
-            "dy (...) -> dx (...)",
-        ),
         inputs=("x",),
         points=dropout_points,
-        hints=(
-            "The mean of y over all masks has to be x. By what must the kept entries be divided?",
-            "For a given mask, y is a diagonal matrix times x. What is its transpose?",
-            "The backward pass draws nothing: the mask comes with the cache. Without a generator, "
-            "or at the rate 0, both passes hand on what they get.",
-        ),
         theorems=(Theorem("<dx, x> = <dy, y>, with one mask in both", linear_in_x),),
     ),
     OpExercise(
         name="attention_with_dropout",
         forward=ops.attention,
-        shapes=(
-            "query (..., T, K), key (..., S, K), value (..., S, K_v), keep of booleans or None, "
-            "p, a generator or None -> output (..., T, K_v), cache. Drop with ops.dropout",
-            "doutput (..., T, K_v) -> dquery (..., T, K), dkey (..., S, K), dvalue (..., S, K_v)",
-        ),
-        equations=("eq:attention-dropout", "eq:attention-backward-dropout"),
         inputs=("query", "key", "value"),
         points=attention_points,
-        hints=(
-            "Two arrays of weights are now in play, before and after dropout. Give them two names, "
-            "and ask at each step which of them it read.",
-            "The values are averaged with the dropped weights. What made the dropped ones?",
-            "On the way from the values' product to the softmax the cotangent passes through the "
-            "mask. The softmax itself knows nothing of it.",
-        ),
         theorems=(Theorem("the gradients of all keys sum to 0", sum_of_keys),),
         within=("ops/softmax.py", "ops/dropout.py"),
     ),
     TrainedLayerExercise(
         name="ResidualWithDropout",
         forward=Residual.forward,
-        shapes=(
-            "x (..., D) -> y (..., D), cache. There are self.branch, self.norm, self.pre and "
-            "self.dropout, the rate. Drop with ops.dropout; the branch gets rng=rng, too",
-            "dy (..., D) -> dx (..., D), the gradients of the context that the branch returns, "
-            "grads: a dict with the names of self.parameters()",
-        ),
-        equations=("eq:pre-ln", "eq:pre-ln-backward"),
         inputs=("x",),
         points=residual_points,
-        hints=(
-            "Start from your Residual. Dropout stands behind the branch, before the sum.",
-            "Past the branch nothing is dropped. Which of the two gradients meets the mask?",
-            "In Post-LN the cotangent that passes through the mask is the one behind the "
-            "LayerNorm's backward pass.",
-        ),
         terms={"dx": ways},
         within=("ops/dropout.py", "layers/layer_norm.py", "ops/layer_norm.py", "ops/linear.py"),
     ),
     OpExercise(
-        forward=drop_branch,
-        shapes=(
-            "x (B, T, D), p, a generator -> y (B, T, D), cache. Draw one number a sequence, as "
-            "rng.random(B), and keep the sequence if it is at least p",
-            "dy (B, T, D) -> dx (B, T, D)",
-        ),
-        equations=("eq:dropout", "eq:dropout-backward"),
-        inputs=("x",),
-        points=branch_points,
-        hints=(
-            "How many coins does a batch throw?",
-            "Give the mask axes of size 1, so that it broadcasts over positions and entries.",
-            "What is kept is enlarged as in dropout: the mean of a sequence over its two coins "
-            "has to stay.",
-        ),
-        within=("ops/dropout.py",),
+        forward=drop_branch, inputs=("x",), points=branch_points, within=("ops/dropout.py",)
     ),
 ]

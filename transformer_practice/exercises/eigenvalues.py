@@ -81,31 +81,9 @@ def norm_points():
 EXERCISES = [
     Exercise(
         forward=power_iteration,
-        shapes=("symmetric a (n, n), start (n,) -> value, a number, and vector (n,) of length 1",),
-        equations=("eq:eigen-power",),
         returns=("value", "vector"),
         points=power_points,
-        hints=(
-            "A row times the matrix; then divide by the length. How often?",
-            "The last vector has length 1; the start need not have.",
-            "The value is the quadratic form <v A, v> of the last vector, with its sign.",
-        ),
         theorems=(Theorem("the vector has length 1", unit_length),),
     ),
-    Exercise(
-        forward=operator_norm,
-        shapes=(
-            "forward(x) = x W and backward(y) = y W^T, width of x -> the largest singular value "
-            "of W",
-        ),
-        equations=("eq:eigen-power",),
-        points=norm_points,
-        hints=(
-            "Which symmetric matrix has the squares of the singular values as eigenvalues, and "
-            "how do you multiply by it?",
-            "Forward and then backward multiplies a row by W W^T. Start at random, and keep the "
-            "length at 1.",
-            "In the end the length of forward(v) is the singular value itself, not its square.",
-        ),
-    ),
+    Exercise(forward=operator_norm, points=norm_points),
 ]

@@ -176,120 +176,49 @@ def bert_points():
 EXERCISES = [
     OpExercise(
         forward=ops.embedding,
-        shapes=(
-            "ids (...) of whole numbers, table (V, D) -> rows (..., D), cache",
-            "drows (..., D) -> dtable (V, D)",
-        ),
         inputs=("table",),
         points=embedding_points,
-        hints=(
-            "A row of the table goes to every position that has its id, and to no other. What "
-            "comes back to it?",
-            "Start from a table of zeros. Each position adds its cotangent to one row.",
-            "Where an id repeats, an indexed += keeps the last of its cotangents. NumPy has a "
-            "function that adds them all up.",
-        ),
         theorems=(table_sum("dtable"),),
     ),
     LayerExercise(
         forward=Embedding.forward,
-        shapes=(
-            "ids (...) of whole numbers -> rows (..., D), cache. There is self.table (V, D)",
-            'drows (..., D) -> None, {"table": dtable}: ids have no gradient',
-        ),
-        equations=("eq:embedding", "eq:embedding-backward"),
         inputs=("ids",),
         points=embedding_layer_points,
-        hints=(
-            "The layer owns its table: everything else is the look-up, forward and backward.",
-            "The gradient of a layer's input comes first. Do whole numbers have one?",
-            "The dict of gradients has the names of self.parameters(): here one name.",
-        ),
         theorems=(table_sum("dtable"),),
         within=("ops/embedding.py",),
     ),
     LayerExercise(
         forward=LearnedPositions.forward,
-        shapes=(
-            "x (B, T, D) -> y (B, T, D), cache. There is self.table, which may be longer than T",
-            'dy (B, T, D) -> dx (B, T, D), {"table": dtable}',
-        ),
-        equations=("eq:learned-positions",),
         signatures=("self, x",),
         inputs=("x",),
         points=learned_points,
-        hints=(
-            "y is a sum of two arrays. What does each of them get?",
-            "One row of the table serves its position in every sequence of the batch.",
-            "The gradient has the shape of the whole table: what do the positions get that no "
-            "sequence has reached?",
-        ),
         theorems=(table_sum("dtable"),),
         within=("ops/embedding.py",),
     ),
     Exercise(
         forward=ops.sinusoidal_positions,
-        shapes=("whole numbers T and D, D even -> (T, D)",),
         signatures=("length, width, dtype=np.float64",),
         points=positions_points,
-        hints=(
-            "There are D/2 frequencies. Make them first, and then from them the angles of all "
-            "positions.",
-            "The numbers 2i run 0, 2, 4, ...: does your exponent double them again?",
-            "Sines stand in the even columns, cosines in the odd ones, side by side.",
-        ),
         theorems=(Theorem("the squares of each pair sum to 1", squares),),
     ),
     OpExercise(
         forward=ops.tied_readout,
-        shapes=(
-            "h (..., D), table (V, D), bias (V,) -> logits (..., V), cache",
-            "dlogits (..., V) -> dh (..., D), dtable (V, D), dbias (V,)",
-        ),
         inputs=("h", "table", "bias"),
         points=readout_points,
-        hints=(
-            "It is a linear layer. Which array stands for its weight?",
-            "The weight is the transposed table, so the gradient of the weight is transposed too.",
-            "Flatten batch and time before you sum over the positions: every one of them reads "
-            "the same table.",
-        ),
         theorems=(Theorem("<dh, h> = <dtable, table>", products),),
         within=("ops/linear.py",),
     ),
     LayerExercise(
         forward=TiedReadout.forward,
-        shapes=(
-            "h (..., D), table (V, D) -> logits (..., V), cache. There is self.bias (V,)",
-            'dlogits (..., V) -> dh (..., D), dtable (V, D), {"bias": dbias}',
-        ),
-        equations=("eq:tied-readout", "eq:tied-readout-backward"),
         inputs=("h", "table"),
         points=readout_layer_points,
-        hints=(
-            "The table is an input here: the embedding owns it. What is left for this layer?",
-            "Both inputs have a gradient, and the layer's own parameter has its place in the dict.",
-            "Call tied_readout and its backward pass, and put each of the three gradients where "
-            "it belongs.",
-        ),
         theorems=(Theorem("<dh, h> = <dtable, table>", products),),
         within=("ops/embedding.py", "ops/linear.py"),
     ),
     OpExercise(
         forward=bert_input,
-        shapes=(
-            "ids and segments (B, T) of whole numbers, words (V, D), positions (T or more, D), "
-            "segment_table (2, D) -> x (B, T, D), cache",
-            "dx (B, T, D) -> dwords, dpositions, dsegment_table, in the shapes of the tables",
-        ),
-        equations=("eq:embedding", "eq:embedding-backward"),
         inputs=("words", "positions", "segment_table"),
         points=bert_points,
-        hints=(
-            "Which layer of this chapter is each of the three?",
-            "A sum hands its cotangent to all of its terms: what is left are three look-ups.",
-            "The rows of the positions have no batch axis. What happens to their cotangent first?",
-        ),
         within=("ops/embedding.py", "layers/positions.py"),
     ),
 ]

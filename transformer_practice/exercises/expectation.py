@@ -48,31 +48,6 @@ def runs_points():
 
 
 EXERCISES = [
-    Exercise(
-        forward=masked_sum,
-        shapes=("x (D,), p the share that is dropped -> mean, variance: two numbers",),
-        equations=("eq:expectation-sum",),
-        returns=("mean", "variance"),
-        points=masked_points,
-        hints=(
-            "Write the sum with a coin for each entry: 1 with probability 1 - p, else 0.",
-            "Expectations always add. The coins are independent, so variances add too.",
-            "A coin has the variance p (1 - p), and each entry is multiplied by its number "
-            "divided by 1 - p: what happens to a factor in a variance?",
-        ),
-    ),
-    Exercise(
-        forward=mean_and_error,
-        shapes=("runs (n,) -> their mean, and the estimated standard deviation of that mean",),
-        equations=("eq:expectation-mean",),
-        returns=("mean", "error"),
-        points=runs_points,
-        hints=(
-            "There are two standard deviations: that of one run, and that of the mean of n.",
-            "The variance of a run is estimated with n - 1, because the mean was fitted to the "
-            "same runs.",
-            "Variances of independent runs add, so that of their mean is one n-th; then take the "
-            "root.",
-        ),
-    ),
+    Exercise(forward=masked_sum, returns=("mean", "variance"), points=masked_points),
+    Exercise(forward=mean_and_error, returns=("mean", "error"), points=runs_points),
 ]

@@ -173,77 +173,23 @@ def silu_terms(point):
 
 
 def activation(name, points=activation_points, **about):
-    return OpExercise(
-        forward=getattr(ops, name),
-        shapes=("x (...) -> y (...), cache", "dy (...) -> dx (...)"),
-        inputs=("x",),
-        points=points,
-        **about,
-    )
+    return OpExercise(forward=getattr(ops, name), inputs=("x",), points=points, **about)
 
 
 EXERCISES = [
     activation(
         "relu",
         relu_points,
-        hints=(
-            "The slope is 1 or 0. Which number of the forward pass decides?",
-            "Cache what decides, as an array of booleans. An entry that is exactly 0 does not "
-            "pass its cotangent on.",
-            "A boolean times a float is that float or 0. Leave the caller's arrays as they are.",
-        ),
         theorems=(Theorem("dx * x = dy * y, entry by entry", through_the_origin),),
     ),
-    activation(
-        "gelu",
-        hints=(
-            "`scipy.special.erf` is the error function. Write the gate with it first.",
-            "The product rule has two terms. One of them is the gate as it is.",
-            "The other one is x times the slope of the gate, the normal density. Take both at x, "
-            "the input: not at y.",
-        ),
-        terms={"dx": gelu_terms},
-    ),
-    activation(
-        "gelu_tanh",
-        hints=(
-            "Write u and u' on paper first. How many terms does u' have?",
-            "The derivative of tanh is written with tanh itself: cache it.",
-            "Product rule outside, chain rule inside: the open gate, plus x times half the slope "
-            "of tanh times u'.",
-        ),
-        terms={"dx": gelu_tanh_terms},
-    ),
-    activation(
-        "silu",
-        hints=(
-            "Write the slope of the logistic function with the function itself.",
-            "The product rule has two terms. Cache what both are made of.",
-            "np.exp(-x) overflows where x is large and negative. The logistic function is half of "
-            "1 + tanh(x / 2).",
-        ),
-        terms={"dx": silu_terms},
-    ),
+    activation("gelu", terms={"dx": gelu_terms}),
+    activation("gelu_tanh", terms={"dx": gelu_tanh_terms}),
+    activation("silu", terms={"dx": silu_terms}),
     LayerExercise(
         forward=FeedForward.forward,
-        shapes=(
-            "x (..., D) -> y (..., D), cache; self.hidden and self.output are Linear layers, "
-            "self.activate(h) returns active, cache. rng is there because every branch is given "
-            "one: nothing is dropped here",
-            "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names hidden.weight, "
-            "hidden.bias, output.weight, output.bias; self.activate_backward(dactive, cache) "
-            "returns dhidden",
-        ),
-        equations=("eq:feed-forward",),
         inputs=("x",),
         within=("ops/linear.py", "ops/relu.py", "ops/gelu.py", "layers/linear.py"),
         points=feed_forward_points,
-        hints=(
-            "The layer is a chain of three functions. Each has a cache of its own: keep all three.",
-            "Backwards, each part gets the cotangent of what it has returned, the last part first.",
-            "`self.output.backward` gives back the cotangent of its input and a dict with "
-            "the names weight and bias. Put `output.` before these names.",
-        ),
         theorems=(
             Theorem("<dW_2, W_2> = <dy, y - b_2>: y is linear in W_2", second_map),
             Theorem("<dW_1, W_1> = <dx, x>: both are <dh, x W_1>", first_map),
@@ -251,23 +197,9 @@ EXERCISES = [
     ),
     OpExercise(
         forward=gated,
-        shapes=(
-            "x (..., D), gate_weight and value_weight (D, F), output_weight (F, D) -> y (..., D), "
-            "cache",
-            "dy (..., D) -> dx (..., D), dgate_weight (D, F), dvalue_weight (D, F), "
-            "doutput_weight (F, D)",
-        ),
-        equations=("y = (gelu(x W_g) * x W_v) W_2", "yours to derive"),
         inputs=("x", "gate_weight", "value_weight", "output_weight"),
         within=("ops/gelu.py",),
         points=gated_points,
-        hints=(
-            "Draw the graph: where does the input go in, and where do the two ways meet?",
-            "Where they meet, the product rule gives each factor the cotangent times the other "
-            "factor.",
-            "The input goes two ways, so its gradient is a sum of two. Each weight's gradient "
-            "pairs what it multiplied with the cotangent of what came out.",
-        ),
         theorems=(
             Theorem("<dW_v, W_v> = <dW_2, W_2> = <dy, y>: y is linear in each", linear_in_value),
         ),

@@ -132,59 +132,17 @@ def spread_terms(point):
 EXERCISES = [
     Exercise(
         forward=gradient_check.central_difference,
-        shapes=("f maps an array of the shape of x to a number, x (...) -> (...)",),
         signatures=("f, x, h=1e-5",),
         points=difference_points,
-        hints=(
-            "One entry after the other: step it up, step it down, and leave all others where they "
-            "are.",
-            "`x.flat[i]` is entry i of an array of any shape. The array belongs to the caller: "
-            "step a copy, or put every entry back.",
-            "Two numbers of f, and how far apart the two points are: what is the slope between "
-            "them?",
-        ),
     ),
     Exercise(
-        forward=gradient_check.complex_step,
-        shapes=("f maps a complex array of the shape of x to a number, x (...) -> (...), real",),
-        signatures=("f, x, h=1e-20",),
-        points=complex_points,
-        hints=(
-            "An array of floats has no room for an imaginary part.",
-            "Step one entry of a complex copy, call f once, and put the entry back.",
-            "Where in the value of f does the derivative stand, and by which factor is it too "
-            "small there?",
-        ),
+        forward=gradient_check.complex_step, signatures=("f, x, h=1e-20",), points=complex_points
     ),
-    Exercise(
-        forward=gradient_check.gradient_error,
-        shapes=("gradient and reference (...) -> norm, worst: two numbers",),
-        returns=("norm", "worst"),
-        points=error_points,
-        hints=(
-            "The norm compares the arrays as a whole, the worst compares entry with entry. Each "
-            "has a denominator of its own.",
-            "The scale is a lower bound of both denominators. Nothing else is added to them.",
-            "Where a denominator is 0, the numerator is 0 as well, and the error counts as 0: "
-            "put another number there before you divide.",
-        ),
-    ),
+    Exercise(forward=gradient_check.gradient_error, returns=("norm", "worst"), points=error_points),
     OpExercise(
         forward=spread,
-        shapes=(
-            "x (..., D), gamma (D,) -> y (..., D), cache",
-            "dy (..., D) -> dx (..., D), dgamma (D,)",
-        ),
-        equations=("y = gamma * (x - mean(x))^2, the mean of each row", "yours to derive"),
         inputs=("x", "gamma"),
         points=spread_points,
-        hints=(
-            "The section on generic points has almost the same function. What is the gradient of "
-            "the centred row now?",
-            "An entry of x acts through its own place and through the mean of its row, which every "
-            "place subtracts.",
-            "All rows share gamma: over which axes does its gradient sum?",
-        ),
         theorems=(
             Theorem("every row of dx sums to 0", row_sums("dx")),
             Theorem("<dgamma, gamma> = <dy, y>: y is linear in gamma", linear_in_gamma),

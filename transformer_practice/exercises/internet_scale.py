@@ -79,19 +79,8 @@ def velocity_terms(point):
 EXERCISES = [
     Exercise(
         forward=outer_step,
-        shapes=(
-            "shared and velocity (...), ends (N, ...), weights (N,) -> the new shared and the new "
-            "velocity, both new arrays",
-        ),
         returns=("shared", "velocity"),
         points=outer_points,
-        hints=(
-            "What comes back from a rank stands in the place of a gradient. In which direction "
-            "does a step against it have to lead?",
-            "The ways back are weighed by the ranks' shares of all weights. The shares sum to 1.",
-            "Update the velocity first. Nesterov's step is the mean way back and the new velocity "
-            "times the momentum, together times the learning rate.",
-        ),
         terms={"shared": shared_terms, "velocity": velocity_terms},
         within=("distributed/local_steps.py",),
     )

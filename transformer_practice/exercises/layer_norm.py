@@ -131,19 +131,8 @@ def rms_norm_terms(point):
 EXERCISES = [
     OpExercise(
         forward=ops.layer_norm,
-        shapes=(
-            "x (..., D), gamma and beta (D,) -> y (..., D), cache",
-            "dy (..., D) -> dx (..., D), dgamma (D,), dbeta (D,)",
-        ),
         inputs=("x", "gamma", "beta"),
         points=layer_norm_points,
-        hints=(
-            "There are three ways from an entry of x to y. Name them before you differentiate.",
-            "Multiply the cotangent by gamma first, and call the result g: the rest of the "
-            "derivation knows nothing of gamma.",
-            "The ways by the mean and by the variance both end in a mean over the D entries of a "
-            "position: one of g, one of g times x_hat.",
-        ),
         theorems=(
             Theorem("every row of dx sums to 0", row_sums("dx")),
             Theorem(
@@ -158,39 +147,12 @@ EXERCISES = [
         terms={"y": output_terms, "dx": layer_norm_terms},
     ),
     LayerExercise(
-        forward=LayerNorm.forward,
-        shapes=(
-            "x (..., D), self.gamma and self.beta (D,), self.eps -> y (..., D), cache",
-            "dy (..., D) -> dx (..., D), grads: a dict of arrays under the names gamma and beta",
-        ),
-        equations=("eq:layer-norm", "eq:layer-norm-backward, eq:layer-norm-backward-parameters"),
-        inputs=("x",),
-        within=("ops/layer_norm.py",),
-        points=layer_points,
-        hints=(
-            "You have written both passes as functions of arrays. What does a layer add?",
-            "Of the three gradients one goes to the layer below, and two go to the optimiser, by "
-            "name.",
-            "A model moves by what stands in `grads`. What becomes of gamma if it gets zeros "
-            "there, and would the loss tell?",
-        ),
+        forward=LayerNorm.forward, inputs=("x",), within=("ops/layer_norm.py",), points=layer_points
     ),
     OpExercise(
         forward=ops.rms_norm,
-        shapes=(
-            "x (..., D), gamma (D,) -> y (..., D), cache",
-            "dy (..., D) -> dx (..., D), dgamma (D,)",
-        ),
         inputs=("x", "gamma"),
         points=rms_norm_points,
-        hints=(
-            "How many ways lead from an entry of x to the loss now? Give the mean of the squares "
-            "a letter.",
-            "The mean of the squares is one number for each row. Its cotangent is a sum over the "
-            "row, and each entry of x moves it by 2 x / D.",
-            "Multiply the cotangent by gamma first. What is left is LayerNorm's gradient with one "
-            "of its three terms gone.",
-        ),
         theorems=(
             Theorem("<dx, x> = eps / rms^3 <g, x> in every row: nearly 0", along_the_squares),
             Theorem("<dgamma, gamma> = <dy, y>: y is linear in gamma", linear_in_gamma),

@@ -112,21 +112,9 @@ def three_terms(point):
 EXERCISES = [
     OpExercise(
         forward=ops.linear,
-        shapes=(
-            "x (..., D_in), weight (D_in, D_out), bias (D_out,) -> y (..., D_out), cache",
-            "dy (..., D_out) -> dx (..., D_in), dweight (D_in, D_out), dbias (D_out,)",
-        ),
         signatures=("x, weight, bias",),
         inputs=("x", "weight", "bias"),
         points=linear_points,
-        hints=(
-            "Write down the shapes of dy, x and W. For each of the three gradients there is one "
-            "way to make its shape of two of them.",
-            "The same W and b serve every position of every sequence, so their gradients are sums "
-            "over all of these positions.",
-            "Flatten the leading axes of x and of dy first. A sum over positions of products of "
-            "an entry of x with an entry of dy is then one matrix product.",
-        ),
         theorems=(
             Theorem("<dy, x W> = <dx, x>: the backward pass is the adjoint", adjoint),
             Theorem("<dy, x W> = <dweight, W>, for the same reason", adjoint_in_weight),
@@ -134,44 +122,17 @@ EXERCISES = [
     ),
     LayerExercise(
         forward=Linear.forward,
-        shapes=(
-            "x (..., D_in), self.weight (D_in, D_out), self.bias (D_out,) or None -> y (..., "
-            "D_out), cache",
-            "dy (..., D_out) -> dx (..., D_in), grads: a dict of arrays under the names weight "
-            "and bias",
-        ),
-        equations=("eq:linear",),
         signatures=("self, x",),
         inputs=("x",),
         within=("ops/linear.py",),
         points=layer_points,
-        hints=(
-            "You have written both passes as functions of arrays. What does a layer add?",
-            "The gradients of the parameters go to the optimiser by name, that of the input to "
-            "the layer below.",
-            "`self.bias` is None in a layer without bias. Such a layer has no parameter of that "
-            "name, so its gradients have none either.",
-        ),
     ),
     OpExercise(
         forward=three_linear,
-        shapes=(
-            "x (..., D_in), weights (3, D_in, D_out), biases (3, D_out) -> y (3, ..., D_out), "
-            "cache",
-            "dy (3, ..., D_out) -> dx (..., D_in), dweights (3, D_in, D_out), dbiases (3, D_out)",
-        ),
-        equations=("eq:linear", "eq:linear-backward"),
         signatures=("", "dy, cache"),
         inputs=("x", "weights", "biases"),
         within=("ops/linear.py",),
         points=three_points,
-        hints=(
-            "What happens to the columns of x W if you put another matrix beside W?",
-            "Matrices side by side give outputs side by side. Split them again, and stack the "
-            "three.",
-            "On the way back the cotangents stand side by side. The input reaches the loss "
-            "through three maps, and the product over the joined index adds them up.",
-        ),
         theorems=(Theorem("<dweights, W> = <dx, x>: both are <dy, x W>", three_adjoints),),
         terms={"dx": three_terms},
     ),

@@ -98,20 +98,8 @@ def norm_points():
 EXERCISES = [
     OpExercise(
         forward=all_gather,
-        shapes=(
-            "x (N, T, D), the piece of each of N ranks -> y (N, N T, D), what each rank holds "
-            "afterwards; cache",
-            "dy (N, N T, D), a cotangent from each rank -> dx (N, T, D)",
-        ),
         inputs=("x",),
         points=gather_points,
-        hints=(
-            "Every rank gets the pieces of all ranks, in their order. How many copies are there "
-            "of one piece?",
-            "What was copied gets the sum of what comes back to its copies.",
-            "Sum over the ranks that hold copies, the first axis of dy. Then cut the rows among "
-            "those that they came from.",
-        ),
         theorems=(
             Theorem(
                 "the inner product of y with its cotangent is that of x with its gradient", adjoint
@@ -122,18 +110,7 @@ EXERCISES = [
     ),
     Exercise(
         forward=norm_over_ranks,
-        shapes=(
-            "a list with a dict of arrays for each rank, its own pieces; a dict of what every "
-            "rank holds alike -> the norm of all of it together",
-        ),
         points=norm_points,
-        hints=(
-            "Think of the whole gradient, as one machine would hold it. How often does each "
-            "number stand in it?",
-            "Norms do not add up. What does?",
-            "Sum the squares of every rank's pieces, and those of what is replicated once. The "
-            "root comes last.",
-        ),
         returns=("norm",),
         within=("distributed/pieces.py",),
     ),

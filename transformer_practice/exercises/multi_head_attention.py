@@ -176,47 +176,12 @@ def multi_query_points():
 
 
 EXERCISES = [
-    Exercise(
-        forward=ops.split_heads,
-        shapes=("x (B, T, H*K), a whole number H -> (B, H, T, K)",),
-        points=split_points,
-        hints=(
-            "A head owns K neighbouring columns, at every position.",
-            "Cut the last axis in two first. In which order do H and K stand then?",
-            "After the cut the axes are B, T, H, K. Two of them have to change places.",
-        ),
-    ),
-    Exercise(
-        forward=ops.merge_heads,
-        shapes=("x (B, H, T, K) -> (B, T, H*K)",),
-        points=merge_points,
-        hints=(
-            "It undoes split_heads: its steps backwards, in the opposite order.",
-            "A reshape never moves a number. Which axes have to be neighbours before "
-            "it joins them?",
-            "Bring H next to K first, then join the two.",
-        ),
-    ),
+    Exercise(forward=ops.split_heads, points=split_points),
+    Exercise(forward=ops.merge_heads, points=merge_points),
     LayerExercise(
         forward=MultiHeadSelfAttention.forward,
-        shapes=(
-            "x (B, T, D), keep that broadcasts to (B, H, T, T) or None -> y (B, T, D), cache. "
-            "There are self.query_key_value and self.output, linear layers, self.heads, and "
-            "self.edges, at which np.split cuts queries, keys and values apart. Leave rng alone: "
-            "it is for the chapter on dropout",
-            "dy (B, T, D) -> dx (B, T, D), grads: a dict with the names of self.parameters()",
-        ),
-        equations=("eq:multi-head",),
         inputs=("x",),
         points=self_points,
-        hints=(
-            "Write the forward pass as a list of steps, one line each. The backward pass has the "
-            "same steps in the opposite order, and every one of them exists already.",
-            "Splitting and merging heads only rearrange: each of the two is the backward pass of "
-            "the other. Where you have split in the forward pass, merge.",
-            "x goes into queries, keys and values. Put their three gradients side by side, as the "
-            "forward pass has cut them, and one linear backward pass adds up the ways.",
-        ),
         theorems=(
             Theorem("the bias of the keys gets no gradient", keys_bias),
             Theorem("the gradient of the output's bias is the sum of dy", output_bias),
@@ -226,25 +191,8 @@ EXERCISES = [
     ),
     LayerExercise(
         forward=MultiHeadCrossAttention.forward,
-        shapes=(
-            "x (B, T, D), source (B, S, D), keep that broadcasts to (B, H, T, S) or None -> y (B, "
-            "T, D), cache. There are self.query, self.key_value and self.output, linear layers, "
-            "self.heads, and self.edges, at which np.split cuts keys and values apart. Leave rng "
-            "alone: it is for the chapter on dropout",
-            "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads: a dict with the names of "
-            "self.parameters()",
-        ),
-        equations=("eq:cross-attention",),
         inputs=("x", "source"),
         points=cross_points,
-        hints=(
-            "What is asked comes from x, what is read from the source. Which of the three "
-            "gradients goes to which of the two?",
-            "Start from your self-attention and cut its one projection in two: the queries' own, "
-            "and one of keys and values.",
-            "The source is read twice, as keys and as values: its gradient is the sum of both "
-            "ways, which the linear backward pass takes if the two stand side by side.",
-        ),
         theorems=(
             Theorem("the bias of the keys gets no gradient", keys_bias_of_source),
             Theorem("the gradient of the output's bias is the sum of dy", output_bias),
@@ -254,21 +202,8 @@ EXERCISES = [
     ),
     OpExercise(
         forward=multi_query_attention,
-        shapes=(
-            "query (B, H, T, K), key (B, S, K), value (B, S, K_v), keep of booleans or None -> "
-            "output (B, H, T, K_v), cache",
-            "doutput (B, H, T, K_v) -> dquery (B, H, T, K), dkey (B, S, K), dvalue (B, S, K_v)",
-        ),
-        equations=("eq:attention", "eq:attention-backward"),
         inputs=("query", "key", "value"),
         points=multi_query_points,
-        hints=(
-            "Write the forward pass with copies of the shared arrays first. What is the backward "
-            "pass of a copy?",
-            "An array that is read H times collects H gradients.",
-            "attention_backward gives a gradient for each copy: the copies stand along the axis "
-            "of the heads.",
-        ),
         within=("ops/attention.py", "ops/softmax.py"),
     ),
 ]

@@ -31,18 +31,4 @@ def points():
     ]
 
 
-EXERCISES = [
-    Exercise(
-        forward=length_and_cosine,
-        shapes=("two arrays of one shape (...) -> length, cosine: two numbers",),
-        equations=("eq:matrix-inner-rules",),
-        returns=("length", "cosine"),
-        points=points,
-        hints=(
-            "An array of any shape is an arrow with as many coordinates as it has entries.",
-            "The length is the root of the sum of all squares, over all axes.",
-            "The cosine is the inner product divided by both lengths; the inner product is one "
-            "sum over all entries.",
-        ),
-    )
-]
+EXERCISES = [Exercise(forward=length_and_cosine, returns=("length", "cosine"), points=points)]

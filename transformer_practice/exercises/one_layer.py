@@ -177,25 +177,10 @@ def cross_entropy_terms(point):
 EXERCISES = [
     OpExercise(
         forward=split_feed_forward,
-        shapes=(
-            "x (..., D), hidden_weights (N, D, F/N), hidden_biases (N, F/N), output_weights (N, "
-            "F/N, D), output_bias (D,) -> y (..., D), cache; with ReLU",
-            "dy (..., D) -> dx (..., D), dhidden_weights (N, D, F/N), dhidden_biases (N, F/N), "
-            "doutput_weights (N, F/N, D), doutput_bias (D,)",
-        ),
-        equations=("eq:row-parallel", "eq:conjugate-f-g"),
         signatures=("", "dy, cache"),
         inputs=("x", "hidden_weights", "hidden_biases", "output_weights", "output_bias"),
         within=("distributed/tensor_parallel.py", "ops/linear.py", "ops/relu.py"),
         points=feed_forward_points,
-        hints=(
-            "Each rank is a feed-forward layer of its own, with F/N units and without an output "
-            "bias. What becomes of what they write?",
-            "The output is a sum over ranks, and the bias belongs to the sum: it is added once. "
-            "Keep a cache for each rank.",
-            "The cotangent of a sum goes to every rank as it is. Every rank has read x, so that "
-            "dx is a sum over ranks again; the gradients of the weights stay where they are.",
-        ),
         theorems=(
             Theorem("<dW_2, W_2> = <dy, y - b_2>, over all ranks", second_maps),
             Theorem("<dW_1, W_1> = <dx, x>, over all ranks", first_maps),
@@ -204,22 +189,9 @@ EXERCISES = [
     ),
     OpExercise(
         forward=split_cross_entropy,
-        shapes=(
-            "logits (N, M, V/N), targets (M,) of 0 to V - 1 -> loss, cache; rank r has the tokens "
-            "from r V/N on",
-            "dloss a number -> dlogits (N, M, V/N)",
-        ),
-        equations=("eq:vocabulary-cross-entropy", "eq:vocabulary-cross-entropy-backward"),
         signatures=("", "dloss, cache"),
         inputs=("logits",),
         points=cross_entropy_points,
-        hints=(
-            "Three numbers a position have to be known to all ranks. Which?",
-            "The maximum and the sum of the exponentials run over all ranks. The target's logit "
-            "stands on one rank: which, and in which of its columns?",
-            "In the backward pass every rank has what it needs: its own exponentials, and the "
-            "sum over all ranks. One rank subtracts 1 in each row.",
-        ),
         theorems=(Theorem("each position's gradient sums to 0, over all ranks", sums_over_ranks),),
         terms={"dlogits": cross_entropy_terms},
         within=("distributed/vocabulary_parallel.py",),

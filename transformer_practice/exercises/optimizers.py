@@ -89,68 +89,8 @@ def rmsprop_points():
 
 
 EXERCISES = [
-    UpdateExercise(
-        forward=SGD.update,
-        shapes=(
-            "Changes parameter and its velocity v in place. There are self.learning_rate and "
-            "self.momentum; v is None where the momentum is 0",
-        ),
-        equations=("eq:momentum",),
-        points=sgd_points,
-        hints=(
-            "Two lines of the equation are two changes in place: the velocity's, and the "
-            "parameter's.",
-            "What decays is the velocity, and what is added to it is the gradient as it is.",
-            "Without momentum there is no velocity, and the gradient takes its place in the "
-            "second line. Do not write into the gradient.",
-        ),
-    ),
-    UpdateExercise(
-        forward=Adam.update,
-        shapes=(
-            "Changes parameter and the averages m and v in place. There are self.learning_rate, "
-            "self.beta1, self.beta2, self.eps, and self.steps, which is 1 at the first step",
-        ),
-        equations=("eq:adam",),
-        points=adam_points,
-        hints=(
-            "m and v are what is remembered, and they are averages without correction: change "
-            "them in place first.",
-            "The corrected averages are new arrays. The next step wants the others.",
-            "The root is taken of the corrected second moment, and epsilon is added after it.",
-        ),
-    ),
-    UpdateExercise(
-        forward=AdamW.update,
-        shapes=(
-            "Changes parameter, m and v in place. Beside what Adam has there are "
-            "self.weight_decay, and self.undecayed: last parts of the dotted names of the "
-            "parameters that do not decay",
-        ),
-        equations=("eq:adamw",),
-        points=adamw_points,
-        hints=(
-            "The decay is beside the gradient and not in it: m and v never hear of it.",
-            "By which factor does a parameter shrink if its gradient is 0? Both numbers of "
-            "equation (eq:adamw) are in it.",
-            "The name of a parameter has dots: its last part tells whether it decays. Then the "
-            "step is Adam's.",
-        ),
-        within=("optim/adam.py",),
-    ),
-    UpdateExercise(
-        forward=RMSprop.update,
-        shapes=(
-            "Changes parameter and the average v in place. There are self.learning_rate, "
-            "self.beta and self.eps",
-        ),
-        equations=("eq:adam-moments",),
-        points=rmsprop_points,
-        hints=(
-            "It is Adam without the first moment and without the correction.",
-            "The step divides the gradient itself, not its average.",
-            "Epsilon stands outside the root.",
-        ),
-        within=("optim/adam.py",),
-    ),
+    UpdateExercise(forward=SGD.update, points=sgd_points),
+    UpdateExercise(forward=Adam.update, points=adam_points),
+    UpdateExercise(forward=AdamW.update, points=adamw_points, within=("optim/adam.py",)),
+    UpdateExercise(forward=RMSprop.update, points=rmsprop_points, within=("optim/adam.py",)),
 ]

@@ -62,19 +62,8 @@ def by_the_strength(point, outputs):
 EXERCISES = [
     OpExercise(
         forward=neighbour_loss,
-        shapes=(
-            "u and w (...), length a whole number -> loss (...), cache",
-            "dloss (...) -> du (...), dw (...)",
-        ),
         inputs=("u", "w"),
         points=points,
-        hints=(
-            "The loss depends on u only through the weight a. Differentiate by a first.",
-            "The derivative of a by u is a (1 - a), as that of every softmax weight by its own "
-            "score.",
-            "Both terms of the loss contain a, one with a plus and one with a minus; and dloss "
-            "multiplies both gradients.",
-        ),
         theorems=(
             Theorem(
                 "dw is linear in w, with twice the sum of the squared weights as slope",

@@ -145,42 +145,15 @@ def gain(point, outputs):
 EXERCISES = [
     LayerExercise(
         forward=Residual.forward,
-        shapes=(
-            "x (..., D) -> y (..., D), cache. There are self.branch, self.norm and self.pre: True "
-            "for Pre-LN. context goes to the branch as it is, and so does rng=rng: what is "
-            "dropped is for the chapter on dropout",
-            "dy (..., D) -> dx (..., D), the gradients of the context that the branch returns, "
-            "grads: a dict with the names of self.parameters()",
-        ),
-        equations=("eq:pre-ln", "eq:pre-ln-backward"),
         inputs=("x", "source"),
         points=residual_points,
-        hints=(
-            "x goes two ways, past the branch and through it: two gradients come back, and their "
-            "sum is dx.",
-            "Where does the LayerNorm stand? In Post-LN its backward pass comes first, and what "
-            "it gives goes both ways. In Pre-LN it stands on one of the two ways only.",
-            "A branch gives dx first and its dict last, whatever stands between them: "
-            "Python can unpack that with a star.",
-        ),
         terms={"dx": ways},
         within=("layers/layer_norm.py", "ops/layer_norm.py", "ops/linear.py"),
     ),
     LayerExercise(
         forward=ReZero.forward,
-        shapes=(
-            "x (..., D) -> y (..., D), cache. There are self.branch and self.rho (1,)",
-            "dy (..., D) -> dx (..., D), grads: a dict with the names of self.parameters()",
-        ),
-        equations=("eq:pre-ln", "eq:pre-ln-backward"),
         inputs=("x",),
         points=rezero_points,
-        hints=(
-            "How many terms of the loss does rho touch? And what does the branch see of dy?",
-            "rho multiplies every entry of the branch's output: its gradient is one sum over all "
-            "of them, of the shape (1,).",
-            'The gradients of the branch get "branch.", with its dot, before their names.',
-        ),
         theorems=(
             Theorem("the gradient of rho is what the branch adds, times the cotangent", gain),
         ),

@@ -109,17 +109,8 @@ def square_of_the_norm(point, outputs):
 EXERCISES = [
     Exercise(
         forward=clip_by_global_norm,
-        shapes=(
-            "a dict of arrays, a number -> a new dict, and the norm of all gradients together "
-            "before clipping",
-        ),
         returns=("clipped", "norm"),
         points=clipping_points,
-        hints=(
-            "One norm and one factor for all arrays together: the direction stays.",
-            "The square of the norm is the sum of all squares in all arrays.",
-            "A gradient that is short enough stays as it is. What is the factor then?",
-        ),
         theorems=(
             Theorem("the gradient keeps its direction", direction),
             Theorem(
@@ -128,33 +119,11 @@ EXERCISES = [
             ),
         ),
     ),
-    Exercise(
-        forward=warmup_stable_decay,
-        shapes=("step is one of 1 to steps; warmup and decay count steps -> the learning rate",),
-        points=schedule_points,
-        hints=(
-            "Write down the rates of the first and of the last step. Neither is 0.",
-            "The rise, the peak and the fall are three numbers at each step, and the smallest of "
-            "them counts.",
-            "Without a warm-up or a decay its fraction is left out: do not divide by 0.",
-        ),
-    ),
+    Exercise(forward=warmup_stable_decay, points=schedule_points),
     Exercise(
         forward=in_micro_batches,
-        shapes=(
-            "a function of a batch, a whole number, the arrays of the batch -> loss, grads: what "
-            "the function itself would say of the whole batch",
-        ),
-        equations=("eq:accumulation",),
         returns=("loss", "gradients"),
         points=micro_points,
-        hints=(
-            "Every array of the batch is cut along its first axis. The last piece may be shorter.",
-            "A piece counts as many times as it has sequences: what are the weights of its loss "
-            "and of its gradients?",
-            "combine in transformer_core.training.accumulation takes any iterable of weight, "
-            "loss and gradients: a generator holds one piece at a time.",
-        ),
         within=("training/accumulation.py",),
     ),
 ]

@@ -80,38 +80,17 @@ def log_softmax_terms(point):
 EXERCISES = [
     OpExercise(
         forward=ops.softmax,
-        shapes=(
-            "x (..., S), keep of booleans or None -> weights (..., S), cache; a row that keeps "
-            "nothing gets zeros",
-            "dweights (..., S) -> dx (..., S)",
-        ),
         inputs=("x",),
         points=softmax_points,
-        hints=(
-            "How does weight j change when score i grows, for j = i and for j other than i?",
-            "Every score changes every weight of its row, so the gradient of a score collects the "
-            "cotangents of all weights: a sum over j.",
-            "Write the Jacobian as a diagonal matrix minus an outer product, and multiply it by "
-            "the cotangent from the left before you simplify.",
-        ),
         theorems=(Theorem("every row of dx sums to 0", row_sums("dx")),),
         terms={"dx": softmax_terms},
     ),
     OpExercise(
         within=("ops/softmax.py",),
         forward=log_softmax,
-        shapes=("x (..., S) -> y (..., S), cache", "dy (..., S) -> dx (..., S)"),
-        equations=("y_i = x_i - ln(sum over j of e^x_j)", "yours to derive"),
         signatures=("", "dy, cache"),
         inputs=("x",),
         points=log_softmax_points,
-        hints=(
-            "Which of the two terms of an entry depends on all scores of its row?",
-            "The derivative of that term is something you know. Large scores need the same shift "
-            "as softmax.",
-            "Every y of the row subtracts the same number, so its cotangent is a sum over the row. "
-            "The forward pass already has all that the backward pass needs.",
-        ),
         theorems=(Theorem("every row of dx sums to 0", row_sums("dx")),),
         terms={"dx": log_softmax_terms},
     ),

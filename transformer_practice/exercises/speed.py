@@ -52,22 +52,4 @@ def parts_points():
     ]
 
 
-EXERCISES = [
-    CombineExercise(
-        forward=combine,
-        shapes=(
-            "a list of (count, loss, grads), grads a dict of arrays -> count, loss, grads of the "
-            "whole",
-        ),
-        equations=("eq:shards",),
-        signatures=("parts",),
-        points=parts_points,
-        hints=(
-            "A token must count the same in whichever part it stands.",
-            "The loss of a part is a mean already. Multiply by its number of tokens to get the "
-            "sum back.",
-            "Every part enters with its share of all tokens, its loss and its gradients alike. "
-            "Count all tokens first.",
-        ),
-    )
-]
+EXERCISES = [CombineExercise(forward=combine, signatures=("parts",), points=parts_points)]

@@ -84,44 +84,10 @@ def step_points():
 EXERCISES = [
     Exercise(
         forward=orthogonalize,
-        shapes=("matrix (rows, columns) -> the same shape; zeros for a matrix of zeros",),
         signatures=("matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)",),
         points=matrix_points,
-        hints=(
-            "Divide by the Frobenius norm first: then no singular value is above 1.",
-            "One product X X^T serves the term with b and the term with c.",
-            "A tall matrix has a smaller product on the other side: transpose it, and transpose "
-            "back at the end. And what is 0 divided by 0?",
-        ),
         theorems=(Theorem("the singular vectors stay", same_vectors),),
     ),
-    UpdateExercise(
-        forward=Muon.turn,
-        shapes=(
-            "Changes parameter (D_in, D_out) in place; b is the momentum, with this gradient in "
-            "it already. There are self.learning_rate, self.momentum, self.nesterov, "
-            "self.iterations and self.weight_decay",
-        ),
-        equations=("eq:muon",),
-        points=muon_points,
-        hints=(
-            "Three factors stand before the step, and one before the parameter. Find them in "
-            "equation (eq:muon).",
-            "Looking ahead means: the gradient, plus the momentum as it will have decayed at the "
-            "next step. Without it, b alone.",
-            "Weights are stored as (D_in, D_out). Which of the two is above in the fraction?",
-        ),
-        method="turn",
-    ),
-    Exercise(
-        forward=steps_to_half,
-        shapes=("0 < x <= 1 and a, b, c -> how many steps bring x to at least 1/2",),
-        equations=("eq:newton-schulz-values",),
-        points=step_points,
-        hints=(
-            "It is a loop over one number, not over a matrix.",
-            "What should the answer be for an x that is above 1/2 already?",
-            "Ask before each step whether it is needed, and count the steps taken.",
-        ),
-    ),
+    UpdateExercise(forward=Muon.turn, points=muon_points, method="turn"),
+    Exercise(forward=steps_to_half, points=step_points),
 ]

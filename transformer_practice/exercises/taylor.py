@@ -49,36 +49,7 @@ def imaginary_points():
 
 
 EXERCISES = [
-    Exercise(
-        forward=five_point,
-        shapes=("a function and two numbers -> f'(x)",),
-        points=points,
-        hints=(
-            "How many values of f does the third quotient need?",
-            "Two differences, each symmetric about x: one with h, one with 2h.",
-            "Only one of the two differences is multiplied by 8; the whole is divided by 12 h.",
-        ),
-    ),
-    Exercise(
-        forward=one_sided,
-        shapes=("a function and two numbers -> f'(x), from f at x, x + h and x + 2h",),
-        equations=("eq:taylor-remainder",),
-        points=points,
-        hints=(
-            "You have three numbers. Which three terms of the Taylor series do you want to "
-            "prescribe?",
-            "f itself has to vanish, f' has to come out once, and f'' has to vanish.",
-            "These are three linear equations: a + b + c = 0, b + 2c = 1, b/2 + 2c = 0.",
-        ),
-    ),
-    Exercise(
-        forward=imaginary_step,
-        shapes=("an analytic function and two numbers -> f'(x), a real number",),
-        points=imaginary_points,
-        hints=(
-            "Python writes the imaginary unit as 1j.",
-            "Which part of the value holds the slope, the real one or the imaginary one?",
-            "Nothing is subtracted: one value of f, one part of it, and a division by h.",
-        ),
-    ),
+    Exercise(forward=five_point, points=points),
+    Exercise(forward=one_sided, points=points),
+    Exercise(forward=imaginary_step, points=imaginary_points),
 ]

@@ -155,43 +155,11 @@ def sum_of_weights(point, outputs):
 
 
 EXERCISES = [
-    MaskingExercise(
-        forward=mask,
-        shapes=(
-            "ids (B, T) -> inputs (B, T), masked (B, T) of booleans; 0 to 4 are special tokens, 4 "
-            "is [MASK]; at least one token is drawn",
-        ),
-        points=mask_points,
-        hints=(
-            "Two things are random for each token: whether it is drawn, and what becomes of it "
-            "if it is.",
-            "One number from 0 to 1 for each token decides its fate: below 0.8, above 0.9, or in "
-            "between.",
-            "Draw among the ids from 5 on only, and replace by ids from 5 on only. Copy the ids "
-            "to int64 before you change them.",
-        ),
-    ),
-    DrawExercise(
-        forward=draw,
-        shapes=("ids (B, T) -> masked (B, T) of booleans; 0 to 4 are special tokens",),
-        equations=("eq:masking",),
-        points=draw_points,
-        hints=(
-            "A coin for each token does not fix their number. What could you sort?",
-            "Give each token a random number, and draw those with the smallest ones of a row.",
-            "A special token gets infinity, and is left out at the end as well: a sequence may "
-            "have fewer candidates than are to be drawn.",
-        ),
-    ),
+    MaskingExercise(forward=mask, points=mask_points),
+    DrawExercise(forward=draw, points=draw_points),
     Exercise(
         forward=credit_step,
-        shapes=("weights (K,), probabilities (N, K) -> new weights (K,)",),
         points=credit_points,
-        hints=(
-            "First the credits: for one token, which share has each table in its probability?",
-            "The probability of a token is a sum over tables, one number a row.",
-            "The new weights are means over the N tokens, and sum to 1 again by themselves.",
-        ),
         theorems=(Theorem("the new weights sum to 1", sum_of_weights),),
     ),
 ]

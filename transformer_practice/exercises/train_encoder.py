@@ -130,64 +130,11 @@ def baseline_points():
 EXERCISES = [
     OpExercise(
         forward=ops.mean_squared_error,
-        shapes=(
-            "prediction and target (...) -> loss, a number, and cache",
-            "dloss, a number -> dprediction (...)",
-        ),
         inputs=("prediction",),
         points=mean_squared_error_points,
-        hints=(
-            "In how many terms of the sum does one entry of the prediction stand?",
-            "The mean divides by the number of all entries: of batch, time and width together.",
-            "The power rule gives a 2, the mean a 1/N, and the chain rule the cotangent dloss.",
-        ),
         theorems=(Theorem("<dprediction, error> is twice the loss times dloss", euler),),
     ),
-    LayerExercise(
-        forward=EncoderLayer.forward,
-        shapes=(
-            "x (B, T, D) -> y (B, T, D), cache; of self.attention, called as forward(x, keep, "
-            "rng=rng), and of self.feed_forward, as forward(x, rng=rng)",
-            "dy (B, T, D) -> dx (B, T, D), grads by dotted names",
-        ),
-        equations=("eq:encoder-layer",),
-        inputs=("x",),
-        points=encoder_layer_points,
-        hints=(
-            "Each of the two parts is a residual block already: it has a forward and a backward "
-            "pass, with its skip connection and its LayerNorm.",
-            "The backward pass calls the parts in the opposite order. What one gives for its "
-            "input is the cotangent of the other's output.",
-            "join({'attention': ..., 'feed_forward': ...}) of foundation/names.py makes the "
-            "dotted names. dx is what attention gives, which comes last.",
-        ),
-    ),
-    LayerExercise(
-        forward=Encoder.forward,
-        shapes=(
-            "x (B, T, D) -> y (B, T, D), cache; of self.layers and self.final_norm, or None",
-            "dy (B, T, D) -> dx (B, T, D), grads of layer_0, ..., final_norm",
-        ),
-        equations=("eq:encoder-layer",),
-        inputs=("x",),
-        points=stack_points,
-        hints=(
-            "Read the forward pass from its end: what came last goes first.",
-            "One cache for each layer has to be kept, and each layer gets its own back.",
-            "The cotangent is handed from layer to layer; that of the first one's input is dx. "
-            "A stack may have no final norm.",
-        ),
-    ),
-    Exercise(
-        forward=linear_baseline,
-        shapes=("inputs and targets (B, T, D), unseen (..., D) -> predictions (..., D)",),
-        equations=("eq:linear",),
-        points=baseline_points,
-        hints=(
-            "Least squares (lstsq of NumPy) wants rows: one for each position of each sequence.",
-            "Is a linear layer only a matrix? What stands for its bias among the inputs?",
-            "A column of ones beside the inputs makes the bias one more row of the matrix; the "
-            "unseen inputs need the column too.",
-        ),
-    ),
+    LayerExercise(forward=EncoderLayer.forward, inputs=("x",), points=encoder_layer_points),
+    LayerExercise(forward=Encoder.forward, inputs=("x",), points=stack_points),
+    Exercise(forward=linear_baseline, points=baseline_points),
 ]

@@ -118,50 +118,13 @@ def reading_points():
 
 EXERCISES = [
     LayerExercise(
-        forward=DecoderLayer.forward,
-        shapes=(
-            "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.self_attention, "
-            "self.cross_attention and self.feed_forward",
-            "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
-        ),
-        equations=("eq:decoder-layer",),
-        inputs=("x", "source"),
-        points=decoder_layer_points,
-        hints=(
-            "There are three residual blocks. In which order does the backward pass meet them?",
-            "Cross-attention has two inputs, so its backward pass has two gradients to give, then "
-            "its parameters'.",
-            "Only one of the three blocks has seen the source. The gradient of x goes through all "
-            "three.",
-        ),
+        forward=DecoderLayer.forward, inputs=("x", "source"), points=decoder_layer_points
     ),
     LayerExercise(
         forward=Decoder.forward,
-        shapes=(
-            "x (B, T, D), source (B, S, D) -> y (B, T, D), cache; of self.layers and "
-            "self.final_norm, or None",
-            "dy (B, T, D) -> dx (B, T, D), dsource (B, S, D), grads",
-        ),
-        equations=("eq:decoder-layer",),
         inputs=("x", "source"),
         points=stack_points,
-        hints=(
-            "It is the encoder's loop, and one array more comes back from each layer.",
-            "How many layers have used the source?",
-            "What is used in several places collects the sum of the gradients: begin with 0, and "
-            "add what each layer gives for the source.",
-        ),
         terms={"dsource": terms_of_the_source},
     ),
-    Exercise(
-        forward=read_plainly,
-        shapes=("source (B, S), keep, two whole numbers -> tokens (B, number), without the start",),
-        points=reading_points,
-        hints=(
-            "The source has to be encoded once: model.encode(source, keep) gives it and a cache.",
-            "model.decode(written, encoded, keep) gives logits (B, T, V) and a cache. Which "
-            "position scores a token that is not there yet?",
-            "Take the largest of the last row, append it to all that is written, and decode again.",
-        ),
-    ),
+    Exercise(forward=read_plainly, points=reading_points),
 ]

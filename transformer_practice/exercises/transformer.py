@@ -62,34 +62,6 @@ def causal_points():
 
 
 EXERCISES = [
-    Exercise(
-        forward=count_parameters,
-        shapes=("sizes of an encoder -> the number of its parameters",),
-        equations=("eq:whole-layer-parameters",),
-        points=count_points,
-        hints=(
-            "The equation counts one layer. What stands below the first layer, and what above the "
-            "last one?",
-            "Below: a row for every token, and a row for every place. Above: a LayerNorm, and what "
-            "the read-out adds to the scores. Its table is the embeddings and counts once.",
-            "H divides the D columns among the heads. Is there an array whose size depends on it?",
-        ),
-    ),
-    Exercise(
-        forward=causal_attention,
-        shapes=(
-            "x (B, T, D), W_qkv (D, 3 D), b_qkv (3 D,), W_o (D, D), b_o (D,), H heads -> (B, T, D)",
-        ),
-        equations=("eq:whole-attention",),
-        points=causal_points,
-        within=("ops/softmax.py",),
-        hints=(
-            "A weight is 0 if its score is minus infinity. Which scores belong to rows that come "
-            "later?",
-            "The scores of a head have the shape (T, T): a row for every place that looks, a "
-            "column for every place that is looked at. Later places stand above the diagonal.",
-            "NumPy's `tri` is 1 on and below the diagonal. Change the scores before the softmax: "
-            "after it, the weights of a row no longer sum to 1.",
-        ),
-    ),
+    Exercise(forward=count_parameters, points=count_points),
+    Exercise(forward=causal_attention, points=causal_points, within=("ops/softmax.py",)),
 ]

@@ -37,20 +37,4 @@ def direction_points():
     ]
 
 
-EXERCISES = [
-    Exercise(
-        forward=directional_derivative,
-        shapes=(
-            "f maps a complex array of the shape of x to a number, x and direction (...) -> a "
-            "real number",
-        ),
-        equations=("eq:directional",),
-        points=direction_points,
-        hints=(
-            "The complex step moves one entry. Here all entries move before f is called once.",
-            "How far does each entry move, and in which direction of the complex plane?",
-            "Which part of the value carries the slope, and what do you divide it by? The "
-            "direction need not have the length 1.",
-        ),
-    )
-]
+EXERCISES = [Exercise(forward=directional_derivative, points=direction_points)]
