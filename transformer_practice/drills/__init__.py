@@ -1,42 +1,32 @@
-"""Tasks for a pencil, one kind a chapter: whole numbers, exact answers, fresh for each seed."""
+"""Tasks for a pencil, one kind a chapter: whole numbers, exact answers, fresh for each seed.
 
+``linear.toml`` has the words of a task, and ``linear.py`` draws its numbers: those that are given,
+and for each step a list of the answer and of what its slips come to, in their order.
+"""
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
 from random import Random
 
-from transformer_practice.drills.attention import attention
-from transformer_practice.drills.cost import cost
-from transformer_practice.drills.cross_entropy import cross_entropy
-from transformer_practice.drills.drill import Drill
-from transformer_practice.drills.dropout import dropout
-from transformer_practice.drills.embedding import embedding
-from transformer_practice.drills.feed_forward import feed_forward
-from transformer_practice.drills.gradient_check import gradient_check
-from transformer_practice.drills.layer_norm import layer_norm
-from transformer_practice.drills.linear import linear
-from transformer_practice.drills.multi_head_attention import multi_head_attention
-from transformer_practice.drills.optimizers import optimizers
-from transformer_practice.drills.residual import residual
-from transformer_practice.drills.schedules import schedules
-from transformer_practice.drills.softmax import softmax
+from transformer_practice.drills.drill import Drill, Step
 
-DRILLS = {
-    chapter.__name__: chapter
-    for chapter in (
-        gradient_check,
-        linear,
-        softmax,
-        cross_entropy,
-        layer_norm,
-        feed_forward,
-        attention,
-        multi_head_attention,
-        embedding,
-        optimizers,
-        schedules,
-        residual,
-        dropout,
-        cost,
-    )
-}
+DRILLS = (  # in the order of the book
+    "gradient_check",
+    "linear",
+    "softmax",
+    "cross_entropy",
+    "layer_norm",
+    "feed_forward",
+    "attention",
+    "multi_head_attention",
+    "embedding",
+    "optimizers",
+    "schedules",
+    "residual",
+    "dropout",
+    "cost",
+)
 
 
 def draw(name: str, seed: int) -> Drill:
@@ -60,7 +50,18 @@ def draw(name: str, seed: int) -> Drill:
     """
     if name not in DRILLS:
         raise ValueError(f"name: expected one of {', '.join(DRILLS)}, got {name!r}")
+    words = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+    numbers = getattr(import_module(f"{__name__}.{name}"), name)
     rng = Random(seed)
-    while not (task := DRILLS[name](rng)).is_fair():
+    while not (task := drill_of(words, *numbers(rng))).is_fair():
         pass
     return task
+
+
+def drill_of(words, given, values):
+    """Put the numbers of a task to its words."""
+    steps = []
+    for step, (answer, *wrong) in zip(words["steps"], values, strict=True):
+        slips = dict(zip(step.get("slips", ()), wrong, strict=True))
+        steps.append(Step(step["prompt"], answer, step["rule"], slips))
+    return Drill(words["title"], words["chapter"], words["question"], given, tuple(steps))

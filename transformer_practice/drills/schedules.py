@@ -5,7 +5,6 @@ from math import isqrt
 
 import numpy as np
 
-from transformer_practice.drills.drill import Drill, Step
 from transformer_practice.drills.exact import exact
 
 # Two arrays whose norms are whole, and so is their norm together.
@@ -43,85 +42,20 @@ def schedules(rng):
         return [min(Fraction(1), rise(t) / warmup, fall(t) / decay) for t in at]
 
     def clipped(row):
-        return {
-            "This array is clipped by its own norm; all share one factor.": row
-            * min(Fraction(1), Fraction(most, norm(row))),
-            "This is divided by the norm, but c is left out.": row / together,
-            "This is not clipped.": row,
-            "Each entry is cut at c by itself; all are scaled by one factor.": row.clip(
-                -most, most
-            ),
-        }
+        by_itself = min(Fraction(1), Fraction(most, norm(row)))
+        return [row * most / together, row * by_itself, row / together, row, row.clip(-most, most)]
 
-    return Drill(
-        "A batch in parts, clipped and scheduled",
-        "250_schedules",
-        "A batch is worked on in three parts, which count n tokens and have the mean losses ℓ. "
-        "The gradient of the whole batch has the two arrays A and B, and is clipped to the norm "
-        "c. The learning rate rises in W steps, stays, and falls in the last F of N steps.",
-        {
-            "n": counts,
-            "ℓ": losses,
-            "A": first,
-            "B": second,
-            "c": most,
-            "N": steps,
-            "W": warmup,
-            "F": decay,
-            "t": at,
-        },
-        (
-            Step(
-                "the loss of the batch",
-                of_batch,
-                "Σ nⱼ ℓⱼ / Σ nⱼ: a part counts with its tokens.",
-                {
-                    "This is the mean of means; a part counts with its tokens.": sum(losses) / 3,
-                    "This is the sum over the tokens; the loss is their mean.": sum(
-                        counts * losses
-                    ),
-                    "This is divided by the number of parts.": sum(counts * losses) / 3,
-                },
-            ),
-            Step(
-                "the norm of the gradient",
-                together,
-                "‖g‖² is the sum of all squares, over all arrays.",
-                {
-                    "Norms of the arrays are added; their squares are.": norm(first) + norm(second),
-                    "The root is missing.": together**2,
-                    "This is the norm of A alone.": norm(first),
-                    "This is the norm of B alone.": norm(second),
-                },
-            ),
-            Step(
-                "A, clipped",
-                first * most / together,
-                "g c / max(‖g‖, c): all arrays share one factor.",
-                clipped(first),
-            ),
-            Step(
-                "B, clipped",
-                second * most / together,
-                "g c / max(‖g‖, c): all arrays share one factor.",
-                clipped(second),
-            ),
-            Step(
-                "the learning rates at the four steps t, over the peak",
-                rates(lambda t: t, lambda t: steps + 1 - t),
-                "ηₜ = η_max min(1, t / W, (N + 1 − t) / F), and t counts from 1 to N.",
-                {
-                    "The fall is a step early: it ends with the rate 0.": rates(
-                        lambda t: t, lambda t: steps - t
-                    ),
-                    "The rise is a step late: it starts with the rate 0.": rates(
-                        lambda t: t - 1, lambda t: steps + 1 - t
-                    ),
-                    "The rise is a step late, the fall a step early.": rates(
-                        lambda t: t - 1, lambda t: steps - t
-                    ),
-                    "The fall is left out.": rates(lambda t: t, lambda t: decay),
-                },
-            ),
-        ),
-    )
+    sizes = {"c": most, "N": steps, "W": warmup, "F": decay}
+    return {"n": counts, "ℓ": losses, "A": first, "B": second} | sizes | {"t": at}, [
+        [of_batch, sum(losses) / 3, sum(counts * losses), sum(counts * losses) / 3],
+        [together, norm(first) + norm(second), together**2, norm(first), norm(second)],
+        clipped(first),
+        clipped(second),
+        [
+            rates(lambda t: t, lambda t: steps + 1 - t),
+            rates(lambda t: t, lambda t: steps - t),
+            rates(lambda t: t - 1, lambda t: steps + 1 - t),
+            rates(lambda t: t - 1, lambda t: steps - t),
+            rates(lambda t: t, lambda t: decay),
+        ],
+    ]
