@@ -1,10 +1,11 @@
 """The whole Transformer as a map: the directive ``{map}``, and the strip that heads each chapter.
 
-The drawing is made from ``PANELS``. A part is lit on the page of its chapter.
+The drawing is made from ``map.toml``. A part is lit on the page of its chapter.
 """
 
 import re
-from itertools import chain
+import tomllib
+from pathlib import Path
 from typing import NamedTuple
 
 from docutils import nodes
@@ -14,43 +15,6 @@ from sphinx.util.docutils import SphinxDirective
 
 WIDTH, HEIGHT, GAP = 312, 400, 12  # of a panel, in pixels, and between two
 CHAPTER = re.compile(r"book/(\d{3}_\w+)$")
-
-# Where each chapter stands, as its page says it.
-PLACES = {
-    "010_transformer": "the whole map",
-    "110_gradient_check": "the measurement beside every gradient",
-    "120_linear": "the linear layers: queries, keys, values, feed-forward and read-out",
-    "130_softmax": "softmax, in every head and at the read-out",
-    "140_cross_entropy": "cross-entropy, where the way back begins",
-    "150_layer_norm": "LayerNorm, after every sum",
-    "160_feed_forward": "the feed-forward layer, once in every layer",
-    "170_when_checks_lie": "beside the gradient check",
-    "210_attention": "attention: scores, mask and weighted sum",
-    "220_multi_head_attention": "the heads, and attention across two sequences",
-    "230_embedding": "embeddings and positions, where the ids come in",
-    "240_optimizers": "the optimiser, from gradients to steps",
-    "250_schedules": "between the gradients and the optimiser",
-    "260_steepest_descent": "beside the optimiser",
-    "270_residual": "the sums, and the way past each part",
-    "280_signal_propagation": "the stack of L layers",
-    "290_dropout": "dropout, on the weights of attention",
-    "310_train_encoder": "the encoder, trained",
-    "320_museum": "mistakes, and what finds them",
-    "330_train_encoder_decoder": "encoder and decoder, trained together",
-    "340_bert": "an encoder for gaps",
-    "350_train_bert": "Mini-BERT, trained on text",
-    "360_plateau": "why the loss of Mini-BERT stands still",
-    "370_blind_cases": "mistakes that you have to name",
-    "410_cost": "parameters, operations and bytes of the whole",
-    "420_speed": "the time of a step",
-    "450_many_machines": "the same step on many machines",
-    "460_one_layer": "one layer, cut between machines",
-    "470_internet_scale": "machines that are far apart",
-    "910_taylor": "mathematics for the gradient check",
-    "920_jacobians": "mathematics for every backward pass",
-    "930_eigenvalues": "mathematics for softmax, LayerNorm and depth",
-    "940_expectation": "mathematics for first weights and dropout",
-}
 
 
 class Part(NamedTuple):
@@ -118,10 +82,8 @@ def layer(x, top, *parts):
     return found
 
 
-def row(y, line):
-    """Parts side by side under a title, from a line of ``AROUND``."""
-    title, _, parts = " ".join(line.split()).partition(": ")
-    parts = parts.split("; ")
+def row(y, title, *parts):
+    """Parts side by side under a title: ``"240 optimiser / Adam, AdamW"``."""
     width = (WIDTH - 2 - 6 * (len(parts) - 1)) / len(parts)
     return [Words(1, y, title, "title")] + [
         Part(part[:3], 1 + n * (width + 6), y + 8, width, 36, *part[4:].split(" / "))
@@ -129,111 +91,20 @@ def row(y, line):
     ]
 
 
-# A row each: its title, and parts with their chapters; | breaks a label, / begins its second line.
-AROUND = """
-From gradients to a step: 250 clipping,|schedule; 240 optimiser / Adam, AdamW; 260 steepest|descent
-Are the gradients right?: 110 gradient|check; 170 when|checks lie; 320 museum of|mistakes;
-  370 blind|cases
-Trained models: 310 encoder; 330 encoder–|decoder; 340 Mini-|BERT; 350 masked|words; 360 plateau
-Cost: 410 parameters,|operations, bytes; 420 time of|a step
-Many machines: 450 batch and states|in pieces; 460 one layer|in pieces; 470 far|apart
-Mathematics: 910 Taylor; 920 Jacobians; 930 eigen-|values; 940 expec-|tation
-"""
+# What a line of map.toml stands for: ["part", "160", 111, 20, 90, 36, "ReLU, GELU", "B×T×F"].
+KINDS = {"part": Part, "line": Line, "words": Words}
+GROUPS = {"both": both, "up": up, "layer": layer, "row": row}
 
-FEED_FORWARD = ("160", "feed-forward", "inside B×T×F")
 
-PANELS = {
-    "model": (
-        "The whole model, from the bottom up. The ids of the encoder's sentence, B × S, and of "
-        "the decoder's, B × T, become embeddings plus positions. L layers of the encoder follow: "
-        "self-attention and feed-forward, each with a sum and a LayerNorm. The decoder's layers "
-        "have causal attention, cross-attention to the encoder's rows, and feed-forward. Read-out, "
-        "softmax and cross-entropy end in the loss. Gradients take every way backwards.",
-        [
-            Part("010", 1, 1, 134, 22, "The Transformer", kind="part head"),
-            Part("140", 162, 1, 148, 22, "cross-entropy → loss"),
-            *up(32, 23, 236),
-            Part("130", 162, 32, 148, 22, "softmax  B×T×V"),
-            *up(63, 54, 236),
-            Part("120", 60, 63, 250, 22, "read-out, linear  B×T×V"),
-            *up(97, 85, 236),
-            *layer(
-                162,
-                97,
-                FEED_FORWARD,
-                ("220", "cross-attention", "weights B×H×T×S"),
-                ("210", "causal attention", "weights B×H×T×T"),
-            ),
-            *layer(
-                2,
-                165,
-                ("160", "feed-forward", "inside B×S×F"),
-                ("210", "self-attention", "weights B×H×S×S"),
-            ),
-            Part("280", 1, 130, 76, 20, "L layers"),
-            Words(1, 120, "encoder alone", "small"),
-            Line("101 165 101 85", "forward alone"),
-            Line("109 85 109 165", "backward alone"),
-            Line("101 149 153 149 153 212 182 212"),
-            Line("182 219 157 219 157 156 109 156", "backward"),
-            *up(327, 315, 105, 265),
-            Part("230", 2, 327, 308, 34, "embedding + positions", "B×S×D and B×T×D"),
-            *up(377, 361, 105, 265),
-            Words(76, 391, "encoder: cats chase mice"),
-            Words(236, 391, "decoder: les chats"),
-        ],
-    ),
-    "inside": (
-        "Inside attention, from the bottom up: three linear layers make queries, keys and values, "
-        "split into H heads. Scores are compared, masked, turned into weights by softmax, and the "
-        "weights average the values; the heads are joined. Inside the feed-forward layer: a "
-        "linear layer, ReLU or GELU, a linear layer.",
-        [
-            Words(1, 11, "Inside the feed-forward layer", "title"),
-            Part("120", 1, 20, 90, 36, "linear", "D → F"),
-            *both("91 34 111 34", "111 42 91 42"),
-            Part("160", 111, 20, 90, 36, "ReLU, GELU", "B×T×F"),
-            *both("201 34 221 34", "221 42 201 42"),
-            Part("120", 221, 20, 90, 36, "linear", "F → D"),
-            Words(1, 82, "Inside attention", "title"),
-            *up(92, 72, 206),
-            Part("220", 1, 92, 310, 24, "heads joined, linear  B×T×D"),
-            *up(127, 116, 206),
-            Part("210", 1, 127, 310, 34, "weights × values", "B×H×T×K"),
-            *up(172, 161, 104),
-            Part("290", 1, 172, 206, 20, "dropout"),
-            *up(203, 192, 104),
-            Part("130", 1, 203, 206, 20, "softmax"),
-            *up(234, 223, 104),
-            Part("210", 1, 234, 206, 20, "mask"),
-            *up(265, 254, 104),
-            Part("210", 1, 265, 206, 34, "queries · keys / √K", "B×H×T×S"),
-            *up(310, 299, 50, 156),
-            *up(310, 161, 262),
-            Part("220", 1, 310, 310, 20, "split into H heads"),
-            *up(341, 330, 50, 156, 262),
-            Part("120", 1, 341, 98, 34, "queries", "linear", "part query"),
-            Part("120", 107, 341, 98, 34, "keys", "linear", "part key"),
-            Part("120", 213, 341, 98, 34, "values", "linear", "part value"),
-            *up(386, 375, 50, 156, 262),
-            Words(50, 398, "B×T×D"),
-            Words(209, 398, "B×S×D"),
-        ],
-    ),
-    "around": (
-        "Around the model: the step from gradients to parameters, checks of the gradients, the "
-        "models that are trained, what they cost, many machines, and the mathematics that is used.",
-        [
-            *chain.from_iterable(
-                map(row, range(11, 354, 57), re.split(r"\n(?! )", AROUND.strip()))
-            ),
-            Line("1 362 41 362"),
-            Words(50, 366, "values, forward", "small"),
-            Line("41 382 1 382", "backward"),
-            Words(50, 386, "gradients, on the way back", "small"),
-        ],
-    ),
-}
+def things(lines):
+    """What a panel consists of."""
+    for kind, *about in lines:
+        yield from GROUPS[kind](*about) if kind in GROUPS else [KINDS[kind](*about)]
+
+
+MAP = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+PLACES = MAP["places"]
+PANELS = {name: (each["label"], [*things(each["things"])]) for name, each in MAP["panels"].items()}
 
 
 def page_of(part):
