@@ -20,28 +20,15 @@ from transformer_core.training import Run, train_on_disk
 
 KILLS = 20
 RECIPES = {recipe.model: recipe for recipe in (ENCODER, DATES, BERT)}
+OWN = {
+    "encoder": {"epochs": 60},
+    "dates": {"steps": 60},
+    "bert": {"steps": 60, "vocabulary": 60, "length": 16, "layers": 1},
+}
 SMALL = {
-    "encoder": {
-        "epochs": 60,
-        "batch": 8,
-        "checkpoint_every": 5,
-        "spec": {"width": 32, "hidden_width": 64, "dropout": 0.1},
-    },
-    "dates": {
-        "steps": 60,
-        "batch": 8,
-        "checkpoint_every": 5,
-        "spec": {"width": 32, "hidden_width": 64, "dropout": 0.1},
-    },
-    "bert": {
-        "steps": 60,
-        "batch": 8,
-        "checkpoint_every": 5,
-        "vocabulary": 60,
-        "length": 16,
-        "layers": 1,
-        "spec": {"width": 32, "hidden_width": 64, "dropout": 0.1},
-    },
+    "batch": 8,
+    "checkpoint_every": 5,
+    "spec": {"width": 32, "hidden_width": 64, "dropout": 0.1},
 }
 SENTENCES = (
     "the cat will chase a mouse .",
@@ -162,7 +149,7 @@ def main(model, out):
         part = Path(f"{out}.{communicator.rank}.part")
         part.write_text(str(os.getpid()))
         part.replace(identity)
-        given = SMALL[model] | ({"text": "text.txt"} if model == "bert" else {})
+        given = SMALL | OWN[model] | ({"text": "text.txt"} if model == "bert" else {})
         resume = Run(out).has("settings.json")
         communicator.barrier()  # before rank 0 writes the settings
         train_on_disk(RECIPES[model], out, given, resume, communicator)

@@ -1,65 +1,31 @@
-import json
 import os
 import re
 import shutil
 import time
-from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from helpers.small_trainings import cut, edit
 
 from transformer_core.__main__ import main
-from transformer_core.foundation.files import from_safetensors, to_safetensors
-from transformer_core.layers import AttentionSpec
+from transformer_core.foundation.files import from_safetensors
 from transformer_core.tasks.bert import load, recipe
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.mini_bert import SPEC, measure
+from transformer_core.tasks.bert.mini_bert import measure
 from transformer_core.training import Run
 
 FIGURE = r"^held-out masked tokens restored by {} +(\d+\.\d\d)%$"
 
 
-def train(folder, *options):
-    return main(["train", "bert", "--out", str(folder), *options])
-
-
-def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    """A model and a vocabulary that train in no time."""
-    attention = AttentionSpec(2, bias=False)
-    spec = replace(SPEC, width=32, attention=attention, hidden_width=64)
-    settings = {"spec": asdict(spec), "length": 16, "layers": 1}
-    settings |= {"vocabulary": 60, "batch": 8, "checkpoint_every": 5}
-    for name, value in settings.items():
-        monkeypatch.setitem(recipe.DEFAULTS, name, value)
-
-
-@pytest.fixture(scope="session")
-def text(tmp_path_factory):
-    """Sentences in which the object follows from the verb."""
-    rng = np.random.default_rng(0)
-    sentences = ["the cat will chase a mouse .", "one mouse may eat some cheese ."]
-    sentences += ["a dog can bite his bone ."]
-    path = tmp_path_factory.mktemp("text") / "cats.txt"
-    path.write_text("\n\n".join(" ".join(rng.choice(sentences, 40)) for _ in range(60)))
-    return str(path)
-
-
 @pytest.fixture
-def uninterrupted(tmp_path, text):
-    folder = tmp_path / "uninterrupted"
-    assert train(folder, "--text", text, "--steps", "12") == 0
-    return folder
+def model():
+    return "bert"
 
 
 @pytest.mark.slow
-def test_it_learns_and_prints_what_it_learned(tmp_path, text, capsys):
+def test_it_learns_and_prints_what_it_learned(tmp_path, train, capsys):
     folder = tmp_path / "run"
-    options = ["--text", text, "--steps", "400", "--learning-rate", "0.004"]
+    options = ["--steps", "400", "--learning-rate", "0.004"]
     assert train(folder, *options) == 0
     printed = capsys.readouterr().out
     bert, top = (
@@ -78,7 +44,7 @@ def test_it_learns_and_prints_what_it_learned(tmp_path, text, capsys):
     assert bert == pytest.approx(100 * accuracy, abs=0.006)
 
 
-def test_a_run_is_on_disk(uninterrupted, text):
+def test_a_run_is_on_disk(uninterrupted, text, files):
     assert set(files(uninterrupted)) == {
         "settings.json",
         "history.json",
@@ -96,42 +62,12 @@ def test_a_run_is_on_disk(uninterrupted, text):
     assert [record["step"] for record in run.history()] == list(range(1, 13))
 
 
-def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
-    tmp_path, text, uninterrupted, monkeypatch, capsys
-):
-    folder = tmp_path / "interrupted"
-    update = recipe.AdamW.step
-    calls = []
-
-    def interrupted(*arguments):
-        if len(calls) == 8:
-            raise KeyboardInterrupt
-        calls.append(1)
-        return update(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(recipe.AdamW, "step", interrupted)
-        assert train(folder, "--text", text, "--steps", "12") == 130
-    assert f"{folder} holds step 5, from which" in capsys.readouterr().err
-    assert train(folder, "--resume") == 0
-    assert files(folder) == files(uninterrupted)
-
-
-def test_a_finished_run_resumed_prints_the_same_and_changes_nothing(tmp_path, text, capsys):
-    folder = tmp_path / "run"
-    assert train(folder, "--text", text, "--steps", "12") == 0
-    printed, before = capsys.readouterr().out, files(folder)
-    assert train(folder, "--resume") == 0
-    assert capsys.readouterr().out == printed
-    assert files(folder) == before
-
-
 def parameters(folder):
     path = folder / "checkpoint.safetensors"
     return {name: a.tobytes() for name, a in from_safetensors(path, path.read_bytes())[0].items()}
 
 
-def test_a_resumed_run_does_not_need_its_text(tmp_path, text, uninterrupted):
+def test_a_resumed_run_does_not_need_its_text(tmp_path, text, train, uninterrupted):
     copy = tmp_path / "copy" / "cats.txt"
     copy.parent.mkdir()
     shutil.copy(text, copy)
@@ -145,9 +81,9 @@ def test_a_resumed_run_does_not_need_its_text(tmp_path, text, uninterrupted):
 # Training for a time
 
 
-def test_minutes_are_kept(tmp_path, text, capsys):
+def test_minutes_are_kept(tmp_path, train, capsys):
     begun = time.perf_counter()
-    assert train(tmp_path / "run", "--text", text, "--minutes", "0.02") == 0
+    assert train(tmp_path / "run", "--minutes", "0.02") == 0
     assert time.perf_counter() - begun > 1.2
     assert capsys.readouterr().err == "0.02 minutes are short: the recipe takes 5\n"
     history = Run(tmp_path / "run").history()
@@ -155,7 +91,7 @@ def test_minutes_are_kept(tmp_path, text, capsys):
     assert history[-1]["seconds"] >= 1.2 > history[-2]["seconds"]
 
 
-def test_the_learning_rate_has_fallen_when_the_time_is_over(tmp_path, text, monkeypatch):
+def test_the_learning_rate_has_fallen_when_the_time_is_over(tmp_path, train, monkeypatch):
     rates = []
     update = recipe.AdamW.step
 
@@ -164,26 +100,16 @@ def test_the_learning_rate_has_fallen_when_the_time_is_over(tmp_path, text, monk
         update(optimizer, grads, max_norm)
 
     monkeypatch.setattr(recipe.AdamW, "step", noting)
-    assert train(tmp_path / "run", "--text", text, "--minutes", "0.02") == 0
+    assert train(tmp_path / "run", "--minutes", "0.02") == 0
     peak = int(np.argmax(rates))
     assert 0 < peak < len(rates) / 2
     assert rates[-1] < 0.2 * rates[peak]
 
 
-def test_a_resumed_run_has_the_time_that_was_left(tmp_path, text, monkeypatch):
+def test_a_resumed_run_has_the_time_that_was_left(tmp_path, train, ctrl_c, files):
     folder = tmp_path / "run"
-    update = recipe.AdamW.step
-    calls = []
-
-    def interrupted(*arguments):
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        calls.append(1)
-        return update(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(recipe.AdamW, "step", interrupted)
-        assert train(folder, "--text", text, "--minutes", "0.02") == 130
+    with ctrl_c(5):
+        assert train(folder, "--minutes", "0.02") == 130
     time.sleep(1.5)  # does not count
     assert train(folder, "--resume") == 0
     seconds = [record["seconds"] for record in Run(folder).history()]
@@ -200,26 +126,6 @@ def test_a_resumed_run_has_the_time_that_was_left(tmp_path, text, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--steps", "0"], "steps: expected a whole number of at least 1, got 0"),
-        (["--minutes", "0"], "minutes: expected a positive number, got 0.0"),
-        (["--minutes", "nan"], "minutes: expected a finite number, got nan"),
-        (["--minutes", "inf"], "minutes: expected a finite number, got inf"),
-        (["--learning-rate", "0"], "learning_rate: expected a .* number, got 0.0"),
-        (["--text", ""], "text: expected a path, got an empty one"),
-        (["--text", "missing.txt"], "missing.txt: expected a readable file, got: .*"),
-        (["--resume"], "settings.json: expected the file of a run, found none"),
-    ],
-)
-def test_bad_options_are_one_line_and_leave_no_folder(tmp_path, text, capsys, options, message):
-    options = options if "--text" in options else [*options, "--text", text]
-    assert train(tmp_path / "run", *options) == 1
-    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
     "content, message",
     [
         ({}, r"expected \.txt files in the folder, found none"),
@@ -233,7 +139,7 @@ def test_bad_options_are_one_line_and_leave_no_folder(tmp_path, text, capsys, op
     ],
 )
 def test_text_that_cannot_be_used_is_one_line_and_leaves_no_folder(
-    tmp_path, capsys, content, message
+    tmp_path, train, capsys, content, message
 ):
     folder = tmp_path / "text"
     folder.mkdir()
@@ -245,98 +151,11 @@ def test_text_that_cannot_be_used_is_one_line_and_leaves_no_folder(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names in bytes are those of POSIX")
-def test_a_file_name_may_be_of_any_encoding(tmp_path, text):
+def test_a_file_name_may_be_of_any_encoding(tmp_path, text, train):
     path = tmp_path / os.fsdecode(b"gar\xe7on.txt")
     shutil.copy(text, path)
     assert train(tmp_path / "run", "--text", str(path), "--steps", "1") == 0
     assert Run(tmp_path / "run").settings()["text"] == str(path)
-
-
-def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, text, capsys):
-    (tmp_path / "run").write_text("mine")
-    assert train(tmp_path / "run", "--text", text) == 1
-    assert re.fullmatch("error: .*run.*: expected .*\n", capsys.readouterr().err)
-    assert (tmp_path / "run").read_text() == "mine"
-
-
-def cut(name):
-    def damage(folder):
-        path = folder / name
-        path.write_bytes(path.read_bytes()[:-7])
-
-    return damage
-
-
-def edit(name, value):
-    def damage(folder):
-        settings = json.loads((folder / "settings.json").read_text())
-        (folder / "settings.json").write_text(json.dumps(settings | {name: value}))
-
-    return damage
-
-
-change_model = edit("model", "dates")
-
-
-def rename_a_word(folder):
-    path = folder / "tokenizer.json"
-    path.write_text(path.read_text().replace('"mouse"', '"moose"'))
-
-
-def other_blocks(folder):
-    (folder / "blocks.safetensors").write_bytes(to_safetensors({"other": np.ones(3)}))
-
-
-@pytest.mark.parametrize(
-    "damage, message",
-    [
-        (cut("checkpoint.safetensors"), "checkpoint.* whole safetensors file, got: .*"),
-        (cut("blocks.safetensors"), "blocks.safetensors: expected the file that ch.*"),
-        (cut("settings.json"), "expected whole JSON, got: .*"),
-        (change_model, "expected a run of 'train bert', got one of 'train dates'"),
-        (cut("tokenizer.json"), "tokenizer.json: expected the file that checkpoint.*"),
-        (rename_a_word, "tokenizer.json: expected the file that checkpoint.*"),
-        (other_blocks, "blocks.safetensors: expected the file that checkpoint.*"),
-        (edit("learning_rate", 0.1), "settings.json: expected the file that checkpoint.*"),
-    ],
-)
-def test_a_damaged_run_is_one_line_and_is_not_resumed(uninterrupted, capsys, damage, message):
-    damage(uninterrupted)
-    before = files(uninterrupted)
-    capsys.readouterr()
-    assert train(uninterrupted, "--resume") == 1
-    captured = capsys.readouterr()
-    assert re.fullmatch(f"error: .*{message}\n", captured.err)
-    assert captured.out == ""
-    assert files(uninterrupted) == before
-    with pytest.raises(ValueError, match=message):
-        load(uninterrupted)
-
-
-def test_a_loss_that_is_not_finite_leaves_a_readable_run(tmp_path, text, capsys):
-    options = ["--text", text, "--steps", "9", "--learning-rate", "1e30"]
-    assert train(tmp_path / "run", *options) == 1
-    error = capsys.readouterr().err
-    assert re.fullmatch(r"error: step \d: .*: expected .*, got .*\n", error)
-    assert len(Run(tmp_path / "run").history()) >= 1
-
-
-def test_help_names_every_option(capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main(["train", "bert", "--help"])
-    assert exit_.value.code == 0
-    options = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
-    assert options == {
-        "--out",
-        "--text",
-        "--minutes",
-        "--steps",
-        "--learning-rate",
-        "--seed",
-        "--resume",
-        "--zero-stage",
-        "--tensor-parallel",
-    }
 
 
 # fill
@@ -366,7 +185,7 @@ def test_fill_numbers_the_masks_if_there_are_several(uninterrupted, capsys):
         ("[MASK]", cut("tokenizer.json"), "tokenizer.json: expected the file that.*"),
         ("[MASK]", cut("checkpoint.safetensors"), "expected a whole safetensors .*"),
         ("[MASK] \udcff", None, "expected Unicode characters, got .*"),
-        ("[MASK]", change_model, "expected a run of 'train bert', got .*"),
+        ("[MASK]", edit("model", "dates"), "expected a run of 'train bert', got .*"),
     ],
 )
 def test_what_cannot_be_filled_is_one_line(uninterrupted, capsys, sentence, damage, message):

@@ -35,13 +35,6 @@ def losses(folder):
     return np.array([record["loss"] for record in Run(folder).history()])
 
 
-@pytest.fixture(scope="session")
-def text(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("text")
-    small_trainings.write_text(folder / "cats.txt")
-    return folder
-
-
 @pytest.fixture
 def options(model, text):
     return [*OPTIONS[model], *(["--text", text] if model == "bert" else [])]

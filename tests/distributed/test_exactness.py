@@ -8,11 +8,12 @@ import os
 
 import numpy as np
 import pytest
-from helpers import one_step, small_trainings
+from helpers import one_step
 from helpers.one_step import masked_tokens, model_and_batch
 from helpers.ranks import mpiexec, on_mpi
 from helpers.texts import ROOT
 
+from studies.kills import write_text
 from transformer_core.ops import cross_entropy, cross_entropy_backward
 from transformer_core.optim import AdamW
 from transformer_core.ranks import Communicator, on_threads
@@ -105,7 +106,7 @@ def test_masked_rows_are_the_full_readout(dtype, difference):
 @pytest.fixture(scope="session")
 def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "cats.txt"
-    small_trainings.write_text(path)
+    write_text(path)
     return str(path)
 
 

@@ -1,9 +1,10 @@
 """The command line with trainings that take no time, for the ranks of a test."""
 
+import json
 import sys
 from dataclasses import asdict, replace
 
-import numpy as np
+import pytest
 
 from transformer_core.__main__ import main
 from transformer_core.layers import AttentionSpec
@@ -14,29 +15,40 @@ from transformer_core.tasks.reconstruction import recipe as encoder
 
 STEPS = "12"
 OPTIONS = {"encoder": ["--epochs", STEPS], "dates": ["--steps", STEPS], "bert": ["--steps", STEPS]}
-SENTENCES = (
-    "the cat will chase a mouse .",
-    "one mouse may eat some cheese .",
-    "a dog can bite his bone .",
-)
 
 
-def shrink():
+def shrink(patch):
     """Make the trainings small; with dropout."""
-    tiny = replace(SPEC, width=32, hidden_width=64, attention=AttentionSpec(2))
-    small = {"spec": asdict(replace(tiny, dropout=0.1)), "checkpoint_every": 5}
-    bert.DEFAULTS |= small | {"length": 16, "layers": 1, "vocabulary": 60, "batch": 8}
-    dates.DEFAULTS |= small | {"batch": 8}
-    dates.UNSEEN = 10
-    encoder.DEFAULTS |= small | {"batch": 8}
+    spec = replace(SPEC, width=32, hidden_width=64, attention=AttentionSpec(2), dropout=0.1)
+    small = {"spec": asdict(spec), "checkpoint_every": 5, "batch": 8}
+    for recipe in (encoder, dates, bert):
+        for name, value in small.items():
+            patch.setitem(recipe.DEFAULTS, name, value)
+    for name, value in {"length": 16, "layers": 1, "vocabulary": 60}.items():
+        patch.setitem(bert.DEFAULTS, name, value)
+    patch.setattr(dates, "UNSEEN", 10)
 
 
-def write_text(path):
-    rng = np.random.default_rng(0)
-    documents = [" ".join(rng.choice(SENTENCES, 40)) for _ in range(60)]
-    path.write_text("\n\n".join(documents), encoding="utf-8")
+def cut(name):
+    """Return what takes the last bytes of a file in a folder away."""
+
+    def damage(folder):
+        path = folder / name
+        path.write_bytes(path.read_bytes()[:-7])
+
+    return damage
+
+
+def edit(name, value):
+    """Return what changes one of the settings of a run."""
+
+    def damage(folder):
+        settings = json.loads((folder / "settings.json").read_text())
+        (folder / "settings.json").write_text(json.dumps(settings | {name: value}))
+
+    return damage
 
 
 if __name__ == "__main__":
-    shrink()
+    shrink(pytest.MonkeyPatch())
     sys.exit(main(sys.argv[1:]))

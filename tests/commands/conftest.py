@@ -1,0 +1,65 @@
+"""Small trainings on the command line."""
+
+from contextlib import contextmanager
+
+import pytest
+from helpers.small_trainings import OPTIONS, shrink
+
+from studies.kills import write_text
+from transformer_core.__main__ import main
+from transformer_core.optim.optimizer import Optimizer
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    """The path of sentences in which the object follows from the verb."""
+    path = tmp_path_factory.mktemp("text") / "cats.txt"
+    write_text(path)
+    return str(path)
+
+
+@pytest.fixture
+def train(model, text, monkeypatch):
+    """Train a small ``model`` into a folder; return the exit status."""
+    shrink(monkeypatch)
+
+    def train(folder, *options):
+        if model == "bert" and not {"--resume", "--text"} & {*options}:
+            options = "--text", text, *options
+        return main(["train", model, "--out", str(folder), *options])
+
+    return train
+
+
+@pytest.fixture
+def uninterrupted(model, tmp_path, train):
+    """The folder of a training of twelve steps."""
+    folder = tmp_path / "uninterrupted"
+    assert train(folder, *OPTIONS[model]) == 0
+    return folder
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Press Ctrl-C, in a context, where so many steps are taken."""
+
+    @contextmanager
+    def after(steps):
+        step = Optimizer.step
+
+        def pressed(optimizer, *arguments):
+            if optimizer.steps == steps:
+                raise KeyboardInterrupt
+            return step(optimizer, *arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Optimizer, "step", pressed)
+            yield
+
+    return after
+
+
+@pytest.fixture
+def files():
+    """The contents of a folder's files, by name."""
+    return lambda folder: {path.name: path.read_bytes() for path in folder.iterdir()}
