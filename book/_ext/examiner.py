@@ -12,11 +12,14 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from stored import RECORDED, computed_with, everything_anew, read_json, sentence, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
+logger = logging.getLogger(__name__)
 STORE = "book/examiner.json"
+PAGES = "transformer_practice/pages.json"
 SCRIPT = "tests/practice/confusion.py"
 
 
@@ -24,11 +27,27 @@ def setup(app):
     app.add_directive("confusion", Confusion)
     app.connect("builder-inited", take_the_findings)
     app.connect("env-get-outdated", lambda *_: ["book/examiner"])
+    app.connect("env-check-consistency", number_pages)
     return {"parallel_read_safe": True}
 
 
 def take_the_findings(app):
     app.env.examined = read_json(Path(app.srcdir) / STORE)
+
+
+def number_pages(app, env):
+    """Store the numbers that reports give of pages and equations, if these are others."""
+    equations = sorted((*at, label) for label, at in env.get_domain("math").equations.items())
+    pages = {}
+    for name in sorted(env.toc_secnumbers):
+        number = env.toc_secnumbers[name].get("")
+        if number and name.startswith("book/"):
+            labels = [label for page, _, label in equations if page == name]
+            title = env.titles[name].astext()
+            pages[Path(name).name] = {"number": number[0], "title": title, "equations": labels}
+    if pages != read_json(ROOT / PAGES):
+        write_json(ROOT / PAGES, pages)
+        logger.warning("%s had other numbers of pages and equations: commit it", PAGES)
 
 
 def main():
