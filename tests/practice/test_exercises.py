@@ -15,7 +15,13 @@ from transformer_practice.engine.exercise import (
     stub,
     written_in,
 )
-from transformer_practice.engine.runs import TOLERANCE, run_right
+from transformer_practice.engine.runs import (
+    TOLERANCE,
+    as_the_page_has_it,
+    passes_agree,
+    run_package,
+    run_right,
+)
 from transformer_practice.exercises import every_exercise, find_exercise
 
 EXERCISES = list(every_exercise())
@@ -111,6 +117,13 @@ def test_terms_add_up_to_the_output(exercise):
                     outputs = outputs | right.backward[i].outputs
                 total = sum(terms(point).values())
                 assert np.allclose(total, outputs[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("exercise", [e for e in every_exercise() if e.plain], ids=lambda e: e.name)
+def test_the_plain_functions_are_the_packages(exercise):
+    plain, right = run_package(as_the_page_has_it(exercise)), run_right(exercise)
+    assert passes_agree(plain.forward, right.forward)
+    assert passes_agree(plain.backward, right.backward)
 
 
 @every_one

@@ -9,7 +9,7 @@ ENTRY = """
 place = "backward"
 mistake = "it is wrong"
 edits = [['right', 'wrong']]
-forms = [[['right', 'also wrong']]]
+forms = [[['right', 'also wrong']], ['otherwise', ['right', 'left']]]
 [[a-mistake.elsewhere]]
 file = "ops/other.py"
 edits = [['there', 'not there']]
@@ -25,7 +25,7 @@ def read(folder, text, files=("ops/linear.toml",)):
 
 def test_an_entry_is_a_mistake_in_the_file_of_its_name(tmp_path):
     elsewhere = (("ops/other.py", {"there": "not there"}),)
-    forms = ({"right": "also wrong"},)
+    forms = ({"right": "also wrong"}, "it is wrong"), ({"right": "left"}, "otherwise")
     expected = "a-mistake", "backward", "ops/linear.py", {"right": "wrong"}, "it is wrong"
     assert read(tmp_path, ENTRY) == [Mutant(*expected, forms, elsewhere)]
 

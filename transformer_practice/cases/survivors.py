@@ -14,6 +14,7 @@ from transformer_practice.cases.trainings import TASKS, batch_of, new_model
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.planting import planted
 from transformer_practice.engine.running import Failed, NotWritten, call, describe
+from transformer_practice.engine.runs import files_of
 from transformer_practice.exercises import find_exercise
 from transformer_practice.judges.checks import randomised
 from transformer_practice.mistakes import BACKWARD, CATALOGUE, FORWARD, Mutant
@@ -181,7 +182,7 @@ def need(mutant, wrong):
 
 
 def op_subject(exercise: Exercise) -> Subject:
-    suspects = [mutant for mutant in CATALOGUE if mutant.file in exercise.files()]
+    suspects = [mutant for mutant in CATALOGUE if mutant.file in files_of(exercise)]
     given = exercise.forward, exercise.backward
     return Subject(given, suspects, partial(outputs_of, exercise))
 

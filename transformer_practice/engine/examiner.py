@@ -65,7 +65,8 @@ def report_on(answer: Answer) -> Report:
     stages: list[Stage] = []
     for name, ours, right in zip(Runs._fields, own, run_right(exercise), strict=True):
         if ours and not any(stage.wrong for stage in stages):
-            stages.append(stage_of(name, ours, right, partial(moved, answer, name)))
+            stage = stage_of(name, ours, right, partial(moved, answer, name))
+            stages.append(stage._replace(after=bool(stages)))
     return told(answer, stages, own)
 
 

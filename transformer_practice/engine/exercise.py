@@ -59,6 +59,9 @@ class Exercise:
     forward, backward : callable
         The package's own; ``backward`` is None where one function is all, and need not be given
         where it stands beside ``forward``.
+    plain : tuple of callable
+        The same, line by line as the page has it, where the package is quicker than that: small
+        changes of it explain what readers write.
     name : str
         Default: that of ``forward``, or of its class.
     chapter : str
@@ -76,14 +79,13 @@ class Exercise:
     theorems : tuple of Theorem
     terms : dict of str to callable
         For an output: maps a point to the terms of its derivation, by name, whose sum it is.
-    within : tuple of str
-        Other files of the package whose mistakes may be made here: "ops/softmax.py".
     returns : tuple of str
         What a function without a backward pass returns.
     """
 
     forward: Callable
     backward: Callable | None = None
+    plain: tuple[Callable, ...] = ()
     name: str = ""
     chapter: str = ""
     shapes: tuple[str, ...] = ()
@@ -93,7 +95,6 @@ class Exercise:
     hints: tuple[str, ...] = ()
     theorems: tuple[Theorem, ...] = ()
     terms: dict[str, Callable] = field(default_factory=dict)
-    within: tuple[str, ...] = ()
     returns: tuple[str, ...] = ("output",)
 
     in_place = False  # whether the function is to change its arguments
@@ -118,11 +119,6 @@ class Exercise:
             Function(shapes, equation or equations_of(own), signature or signature_of(own))
             for (shapes, equation, signature), own in zip(said, ours, strict=False)
         )
-
-    def files(self) -> tuple[str, ...]:
-        """Return the files of the package whose mistakes may explain an answer."""
-        module = self.forward.__module__.split(".", 1)[1]
-        return module.replace(".", "/") + ".py", *self.within
 
     def arguments(self, point: Point, dtype: DTypeLike = np.float64) -> list:
         """Return new arguments for one call of the forward pass."""

@@ -264,10 +264,15 @@ def set_everywhere(attributes):
             owners = [m for m in (*package, *tests) if vars(m).get(name) is old]
         for each in owners:
             setattr(each, name, value)
-    for module in package:
-        for value in vars(module).values():
-            if hasattr(value, "cache_clear"):
-                value.cache_clear()
+    for cached in remembering(len(package)):
+        cached.cache_clear()
+
+
+@lru_cache(1)
+def remembering(number: int) -> list:
+    """Return the functions of the package that remember results; ``number`` is of its modules."""
+    package = (vars(module) for name, module in list(sys.modules.items()) if ours(name))
+    return [value for names in package for value in names.values() if hasattr(value, "cache_clear")]
 
 
 def ours(module_name):

@@ -1,14 +1,18 @@
 """What functions come to at every point of an exercise, and what mistakes come to there."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from transformer_core.layers import Layer
 from transformer_practice.engine.exercise import Arrays, Exercise, Misfit
+from transformer_practice.engine.mutation import Tracer, mutations_of
 from transformer_practice.engine.planting import planted
 from transformer_practice.engine.points import Point
 from transformer_practice.engine.running import Failed, call
@@ -16,6 +20,7 @@ from transformer_practice.mistakes import MUTANTS, Mutant
 
 TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
 SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
+MUTATIONS = 3000  # small changes of an exercise that are tried at most
 LEFT = ", as it is left"  # after the name of an argument that is changed
 
 
@@ -34,10 +39,21 @@ class Runs(NamedTuple):
 
 
 @cache
+def points_of(exercise: Exercise) -> list[Point]:
+    """Return the points of an exercise, which are drawn once."""
+    return exercise.points()
+
+
+@cache
 def run_right(exercise: Exercise) -> Runs:
-    """Run the package's own functions at every point of an exercise."""
+    """Run the package's own functions at every point of an exercise, once."""
+    return run_package(exercise)
+
+
+def run_package(exercise: Exercise) -> Runs:
+    """Run the package's own functions at every point of an exercise, with whatever is planted."""
     runs = Runs([], [])
-    for point in exercise.points():
+    for point in points_of(exercise):
         run, cache = run_forward(exercise, exercise.forward, point, direct)
         runs.forward.append(run)
         if exercise.backward:
@@ -53,64 +69,186 @@ def run_point(exercise: Exercise, point: Point, stage: str) -> Run:
     return run_backward(exercise, exercise.backward, point, cache, briefly)
 
 
-def run_mistake(exercise: Exercise, points: list[Point], *mistakes: Mutant) -> Runs:
-    """Run the package with mistakes in it.
+class Changed:
+    """The package with something wrong in it: what it comes to at each point, run when asked for.
 
     Its backward pass is handed the right cache where its forward pass is wrong, and its own where
     that is right: the mistake may be in the cache.
     """
-    runs = Runs([], [])
-    forwards = [run_forward(exercise, exercise.forward, p, direct) for p in points]
-    with ExitStack() as stack:
-        for mistake in joined(mistakes):
-            stack.enter_context(planted(mistake))
-        for point, (right, right_cache) in zip(points, forwards, strict=True):
-            run, cache = run_forward(exercise, exercise.forward, point, direct)
-            runs.forward.append(run)
-            cache = cache if runs_agree(run, right) else right_cache
-            if exercise.backward:
-                runs.backward.append(
-                    run_backward(exercise, exercise.backward, point, cache, direct)
-                )
-    return runs
+
+    def __init__(self, exercise: Exercise, about: Any, *planted: Callable, call: Callable):
+        self.exercise, self.about, self.planted, self.call = exercise, about, planted, call
+        self.points, self.right = points_of(exercise), run_right(exercise)
+        self.known: dict[tuple[int, str], Run] = {}
+
+    def at(self, i: int, stage: str) -> Run:
+        """Return what a pass comes to at a point."""
+        if (i, stage) not in self.known:
+            self.known[i, stage] = self.run(i, stage)
+        return self.known[i, stage]
+
+    def run(self, i, stage):
+        exercise, point = self.exercise, self.points[i]
+        with ExitStack() as stack:
+            for plant in self.planted:
+                stack.enter_context(plant())
+            run, cache = run_forward(exercise, exercise.forward, point, self.call)
+            agrees = runs_agree(run, self.right.forward[i])
+            self.known[i, "forward"] = run
+            if stage == "forward":
+                return run
+            if agrees:
+                return run_backward(exercise, exercise.backward, point, cache, self.call)
+        _, cache = run_forward(exercise, exercise.forward, point, direct)
+        with ExitStack() as stack:
+            for plant in self.planted:
+                stack.enter_context(plant())
+            return run_backward(exercise, exercise.backward, point, cache, self.call)
+
+    def runs(self, stage: str) -> list[Run]:
+        """Return what a pass comes to at every point."""
+        return [self.at(i, stage) for i in range(len(self.points))]
 
 
-def joined(mistakes):
-    """Join the mistakes of a file into one: planting the second would take the first away."""
+@cache
+def catalogue_of(exercise: Exercise) -> list[Changed]:
+    """Return the package with each mistake that may be made in an exercise, in all its forms."""
+    return [
+        Changed(exercise, mistake, partial(planted, mistake), call=direct)
+        for mistake in mistakes_of(exercise)
+    ]
+
+
+def both_of(exercise: Exercise, *mistakes: Mutant) -> Changed:
+    """Return the package with several mistakes."""
     files: dict[str, Mutant] = {}
-    for mistake in mistakes:
+    for mistake in mistakes:  # planting a second in a file would take the first away
         if mistake.file in files:
             edits = files[mistake.file].edits | mistake.edits
             files[mistake.file] = mistake._replace(edits=edits)
         else:
             files[mistake.file] = mistake
-    return files.values()
+    plants = [partial(planted, mistake) for mistake in files.values()]
+    return Changed(exercise, mistakes[0], *plants, call=direct)
+
+
+class Mutations:
+    """The package with each small change of a pass of an exercise, made when it is asked for.
+
+    Changes of what the pass itself runs through come first.
+    """
+
+    def __init__(self, exercise: Exercise, stage: str):
+        self.made: list[Changed] = []
+        self.making = self.make(exercise, stage)
+
+    def __iter__(self) -> Iterator[Changed]:
+        for i in range(MUTATIONS):
+            if i == len(self.made):
+                try:
+                    self.made.append(next(self.making))
+                except StopIteration:
+                    return
+            yield self.made[i]
+
+    def make(self, exercise, stage):
+        if exercise.plain:
+            yield from self.make(as_the_page_has_it(exercise), stage)
+        called = called_by(exercise)
+        for function in sorted(called, key=lambda each: stage not in called[each].stages):
+            call = briefly if "while " in inspect.getsource(function) else direct
+            alike = partial(names_alike, function, called[function].local)
+            for mutation in mutations_of(function, alike):
+                yield Changed(exercise, mutation, mutation.planted, call=call)
+
+
+def as_the_page_has_it(exercise: Exercise) -> Exercise:
+    """Return an exercise with its plain functions for the package's own."""
+    forward, *backward = exercise.plain
+    return replace(exercise, plain=(), forward=forward, backward=backward[0] if backward else None)
+
+
+@cache
+def mutations(exercise: Exercise, stage: str) -> Mutations:
+    """Return the small changes of a pass, made once."""
+    return Mutations(exercise, stage)
+
+
+class Called(NamedTuple):
+    """Of a function of the package: its local variables, and the passes that run through it."""
+
+    local: dict[str, Any]
+    stages: set[str]
+
+
+def names_alike(function, local, name):
+    """Return what may stand for a variable: others of its shape, one more, or ten times it."""
+    if isinstance(function.__globals__.get(name), float):
+        return [f"10 * {name}", f"{name} / 10"]
+    if type(local.get(name)) is int:
+        return [f"({name} - 1)", f"({name} + 1)"]
+    shape = getattr(local.get(name), "shape", ())
+    return [
+        other
+        for other, value in local.items()
+        if other != name and isinstance(value, np.ndarray) and shape == value.shape != ()
+    ]
+
+
+@cache
+def called_by(exercise: Exercise) -> dict[FunctionType, Called]:
+    """Return the package's functions that an exercise runs through.
+
+    Those of its own file come first.
+    """
+    forward, backward = Tracer(), Tracer()
+    for point in points_of(exercise):
+        _, cache = run_forward(exercise, exercise.forward, point, forward)
+        if exercise.backward:
+            run_backward(exercise, exercise.backward, point, cache, backward)
+    given = [value for point in points_of(exercise) for value in point.arguments.values()]
+    aside = [getattr(value, "func", value) for value in given if callable(value)]
+    found: dict[FunctionType, Called] = {}
+    for stage, tracer in (("forward", forward), ("backward", backward)):
+        for function, local in tracer.functions().items():
+            if function not in aside and not function.__name__.startswith("check"):
+                found.setdefault(function, Called(local, set())).stages.add(stage)
+    first = exercise.forward.__module__
+    return dict(sorted(found.items(), key=lambda each: each[0].__module__ != first))
+
+
+def values_at(exercise: Exercise, point: Point, stage: str) -> dict[str, Any]:
+    """Name what the package computes at a point: arguments, what it keeps, local variables."""
+
+    tracer = Tracer()
+    _, cache = run_forward(exercise, exercise.forward, point, tracer)
+    if stage == "backward":
+        run_backward(exercise, exercise.backward, point, cache, tracer)
+    found = {name: value for name, value in point.arguments.items() if name != "self"}
+    for function, local in tracer.functions().items():
+        if function in (exercise.forward, exercise.backward):
+            names = {id(value): name for name, value in local.items()}  # an array's last name
+            for name, value in local.items():
+                if names[id(value)] == name:
+                    found.setdefault(name, value)
+    return found
 
 
 def mistakes_of(exercise: Exercise) -> Iterator[Mutant]:
     """Yield the mistakes that may be made in an exercise, each in all its forms.
 
-    Those of its own file come first.
+    Those of its own file come first, then the others in the order in which it runs through them.
     """
-    files = exercise.files()
     forms = [form for mistake in MUTANTS.values() for form in mistake.in_all_forms()]
-    mistakes = [form for form in forms if form.file in files]
-    yield from sorted(mistakes, key=lambda mistake: files.index(mistake.file))
+    for file in files_of(exercise):
+        yield from (form for form in forms if form.file == file)
 
 
-@cache
-def run_catalogue(exercise: Exercise) -> list[tuple[Mutant, Runs]]:
-    """Run every mistake of an exercise that makes a difference at one of its points."""
-    right, points = run_right(exercise), exercise.points()
-    found = []
-    for mistake in mistakes_of(exercise):
-        runs = run_mistake(exercise, points, mistake)
-        if not (
-            passes_agree(runs.forward, right.forward)
-            and passes_agree(runs.backward, right.backward)
-        ):
-            found.append((mistake, runs))
-    return found
+def files_of(exercise: Exercise) -> list[str]:
+    """Return the files of ``transformer_core`` that an exercise runs through, its own first."""
+    modules = [exercise.forward, *called_by(exercise)]
+    names = (function.__module__.partition("transformer_core.")[2] for function in modules)
+    return list(dict.fromkeys(name.replace(".", "/") + ".py" for name in names if name))
 
 
 def run_forward(exercise, function, point, call):
@@ -138,7 +276,15 @@ def run_backward(exercise, function, point, cache, call):
     return Run(outputs | watched.changed)
 
 
-EXPECTED = (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError)
+EXPECTED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def direct(function, *arguments):
@@ -199,10 +345,7 @@ def passes_agree(runs: list[Run], others: list[Run], only: set[str] | None = Non
         return False
     if changed_arguments(runs, only) != changed_arguments(others, only):
         return False
-    floors = {
-        name: SMALL * max(map(largest, (runs[0].outputs.get(name), generic)))
-        for name, generic in others[0].outputs.items()
-    }
+    floors = floors_of(runs[0], others[0])
     return all(
         runs_agree(run, other, only, floors) for run, other in zip(runs, others, strict=True)
     )
@@ -212,6 +355,12 @@ def changed_arguments(runs, only=None):
     """Return the names of the arguments that are changed."""
     names = {name for run in runs for name in run.outputs if name.endswith(LEFT)}
     return names if only is None else only & names
+
+
+def floors_of(*runs: Run) -> dict[str, float]:
+    """Return the size below which each output counts as zero, of what it is at the first point."""
+    names = {name for run in runs for name in run.outputs}
+    return {name: SMALL * max(largest(run.outputs.get(name)) for run in runs) for name in names}
 
 
 def runs_agree(run, other, only=None, floors=None):
@@ -240,16 +389,15 @@ def close(a: np.ndarray, b: np.ndarray, floor: float = 0.0) -> bool:
 
     ``floor`` is a size below which an array counts as zero.
     """
-    if a.shape != b.shape:
+    if a.shape != b.shape or (a.dtype == bool) != (b.dtype == bool):
         return False
-    if a.dtype == b.dtype == bool:
+    if a.dtype == bool:
         return np.array_equal(a, b)
     finite = np.isfinite(a) & np.isfinite(b)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
     scale = max(largest(a[finite]), largest(b[finite]), floor)
-    gap = a[finite] - 1.0 * b[finite]  # 1.0: booleans have no difference
-    return largest(gap) <= TOLERANCE * scale
+    return largest(a[finite] - b[finite]) <= TOLERANCE * scale
 
 
 def largest(array):

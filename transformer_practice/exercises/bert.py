@@ -23,8 +23,9 @@ def smallest_bert(
     ids: np.ndarray, table: np.ndarray, positions: np.ndarray
 ) -> tuple[np.ndarray, SmallestBertCache]:
     """Look up, add the positions, and read out with the same table: a BERT without an encoder."""
-    x = table[ids] + positions
-    return x @ table.T, SmallestBertCache(ids, table, x)
+    x = ops.embedding(ids, table)[0] + positions
+    logits, _ = ops.tied_readout(x, table, np.zeros(len(table)))
+    return logits, SmallestBertCache(ids, table, x)
 
 
 def smallest_bert_backward(
@@ -32,10 +33,10 @@ def smallest_bert_backward(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return dtable (V, D), of both uses (eq:bert-tied-backward), and dpositions (T, D)."""
     ids, table, x = cache
-    dx = dlogits @ table
-    dtable = np.einsum("btv,btd->vd", dlogits, x)
-    np.add.at(dtable, ids, dx)
-    return dtable, dx.sum(axis=0)
+    _, looked_up = ops.embedding(ids, table)
+    _, read_out = ops.tied_readout(x, table, np.zeros(len(table)))
+    dx, dtable, _ = ops.tied_readout_backward(dlogits, read_out)
+    return dtable + ops.embedding_backward(dx, looked_up), dx.sum(axis=0)
 
 
 def smallest_bert_points():

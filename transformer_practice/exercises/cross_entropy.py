@@ -52,6 +52,20 @@ def cross_entropy_points():
     ]
 
 
+def plain(logits, targets, weights=None, smoothing=0):
+    weights = np.ones(targets.shape) if weights is None else weights
+    V = logits.shape[-1]
+    right = (1 - smoothing) * np.eye(V)[targets] + smoothing / V
+    surprise = -(right * ops.log_softmax(logits)).sum(axis=-1)
+    share = weights / weights.sum()
+    return (share * surprise).sum(), (ops.softmax(logits)[0], right, share)
+
+
+def plain_backward(dloss, cache):
+    p, right, share = cache
+    return dloss * share[..., np.newaxis] * (p - right)
+
+
 def nothing_where_nothing_counts(point, outputs):
     weights = point.arguments["weights"]
     if weights is None:
@@ -111,6 +125,7 @@ def distillation_terms(point):
 EXERCISES = [
     OpExercise(
         forward=ops.cross_entropy,
+        plain=(plain, plain_backward),
         inputs=("logits",),
         points=cross_entropy_points,
         theorems=(

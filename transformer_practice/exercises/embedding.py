@@ -185,7 +185,6 @@ EXERCISES = [
         inputs=("ids",),
         points=embedding_layer_points,
         theorems=(table_sum("dtable"),),
-        within=("ops/embedding.py",),
     ),
     LayerExercise(
         forward=LearnedPositions.forward,
@@ -193,7 +192,6 @@ EXERCISES = [
         inputs=("x",),
         points=learned_points,
         theorems=(table_sum("dtable"),),
-        within=("ops/embedding.py",),
     ),
     Exercise(
         forward=ops.sinusoidal_positions,
@@ -206,19 +204,14 @@ EXERCISES = [
         inputs=("h", "table", "bias"),
         points=readout_points,
         theorems=(Theorem("<dh, h> = <dtable, table>", products),),
-        within=("ops/linear.py",),
     ),
     LayerExercise(
         forward=TiedReadout.forward,
         inputs=("h", "table"),
         points=readout_layer_points,
         theorems=(Theorem("<dh, h> = <dtable, table>", products),),
-        within=("ops/embedding.py", "ops/linear.py"),
     ),
     OpExercise(
-        forward=bert_input,
-        inputs=("words", "positions", "segment_table"),
-        points=bert_points,
-        within=("ops/embedding.py", "layers/positions.py"),
+        forward=bert_input, inputs=("words", "positions", "segment_table"), points=bert_points
     ),
 ]

@@ -82,6 +82,5 @@ EXERCISES = [
         returns=("shared", "velocity"),
         points=outer_points,
         terms={"shared": shared_terms, "velocity": velocity_terms},
-        within=("distributed/local_steps.py",),
     )
 ]

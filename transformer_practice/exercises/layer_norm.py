@@ -146,9 +146,7 @@ EXERCISES = [
         ),
         terms={"y": output_terms, "dx": layer_norm_terms},
     ),
-    LayerExercise(
-        forward=LayerNorm.forward, inputs=("x",), within=("ops/layer_norm.py",), points=layer_points
-    ),
+    LayerExercise(forward=LayerNorm.forward, inputs=("x",), points=layer_points),
     OpExercise(
         forward=ops.rms_norm,
         inputs=("x", "gamma"),

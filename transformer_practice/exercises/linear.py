@@ -121,17 +121,12 @@ EXERCISES = [
         ),
     ),
     LayerExercise(
-        forward=Linear.forward,
-        signatures=("self, x",),
-        inputs=("x",),
-        within=("ops/linear.py",),
-        points=layer_points,
+        forward=Linear.forward, signatures=("self, x",), inputs=("x",), points=layer_points
     ),
     OpExercise(
         forward=three_linear,
         signatures=("", "dy, cache"),
         inputs=("x", "weights", "biases"),
-        within=("ops/linear.py",),
         points=three_points,
         theorems=(Theorem("<dweights, W> = <dx, x>: both are <dy, x W>", three_adjoints),),
         terms={"dx": three_terms},

@@ -106,12 +106,6 @@ EXERCISES = [
             ),
         ),
         terms={"dx": by_sender},
-        within=("distributed/sequence_parallel.py",),
     ),
-    Exercise(
-        forward=norm_over_ranks,
-        points=norm_points,
-        returns=("norm",),
-        within=("distributed/pieces.py",),
-    ),
+    Exercise(forward=norm_over_ranks, points=norm_points, returns=("norm",)),
 ]

@@ -8,8 +8,6 @@ from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExer
 from transformer_practice.engine.points import Point, drawn, normal, sampler
 from transformer_practice.exercises.attention import random_keep, relative
 
-WITHIN = ("ops/attention.py", "ops/softmax.py", "ops/heads.py", "ops/linear.py")
-
 
 def split_points():
     def draw(name, seed, B, T, H, K):
@@ -187,7 +185,6 @@ EXERCISES = [
             Theorem("the gradient of the output's bias is the sum of dy", output_bias),
         ),
         terms={"dx": self_terms},
-        within=WITHIN,
     ),
     LayerExercise(
         forward=MultiHeadCrossAttention.forward,
@@ -198,12 +195,8 @@ EXERCISES = [
             Theorem("the gradient of the output's bias is the sum of dy", output_bias),
         ),
         terms={"dsource": source_terms},
-        within=WITHIN,
     ),
     OpExercise(
-        forward=multi_query_attention,
-        inputs=("query", "key", "value"),
-        points=multi_query_points,
-        within=("ops/attention.py", "ops/softmax.py"),
+        forward=multi_query_attention, inputs=("query", "key", "value"), points=multi_query_points
     ),
 ]

@@ -54,6 +54,22 @@ def adam_points():
     )
 
 
+def adam(self, name, parameter, grad, m, v):
+    m *= self.beta1
+    m += (1 - self.beta1) * grad
+    v *= self.beta2
+    v += (1 - self.beta2) * grad**2
+    m_hat = m / (1 - self.beta1**self.steps)
+    v_hat = v / (1 - self.beta2**self.steps)
+    parameter -= self.learning_rate * m_hat / (np.sqrt(v_hat) + self.eps)
+
+
+def adamw(self, name, parameter, grad, m, v):
+    if name.split(".")[-1] not in self.undecayed:
+        parameter *= 1 - self.learning_rate * self.weight_decay
+    adam(self, name, parameter, grad, m, v)
+
+
 def adamw_points():
     def build(decay, undecayed=("bias", "gamma", "beta")):
         return lambda parameters: AdamW(parameters, 0.1, 0.6, 0.8, 0.3, decay, undecayed)
@@ -90,7 +106,7 @@ def rmsprop_points():
 
 EXERCISES = [
     UpdateExercise(forward=SGD.update, points=sgd_points),
-    UpdateExercise(forward=Adam.update, points=adam_points),
-    UpdateExercise(forward=AdamW.update, points=adamw_points, within=("optim/adam.py",)),
-    UpdateExercise(forward=RMSprop.update, points=rmsprop_points, within=("optim/adam.py",)),
+    UpdateExercise(forward=Adam.update, plain=(adam,), points=adam_points),
+    UpdateExercise(forward=AdamW.update, plain=(adamw,), points=adamw_points),
+    UpdateExercise(forward=RMSprop.update, points=rmsprop_points),
 ]

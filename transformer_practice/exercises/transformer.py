@@ -27,13 +27,19 @@ def count_points():
 
 
 def causal_attention(x, W_qkv, b_qkv, W_o, b_o, H):
-    B, T, D = x.shape
     projected, _ = ops.linear(x, W_qkv, b_qkv)
-    query, key, value = projected.reshape(B, T, 3, H, D // H).transpose(2, 0, 3, 1, 4)
-    scores = np.einsum("bhqk,bhsk->bhqs", query, key) / np.sqrt(D // H)
+    parts = (ops.split_heads(part, H) for part in np.split(projected, 3, axis=-1))
+    found, _ = ops.attention(*parts, ops.causal_keep(x.shape[1]))
+    return ops.linear(ops.merge_heads(found), W_o, b_o)[0]
+
+
+def plain(x, W_qkv, b_qkv, W_o, b_o, H):
+    B, T, D = x.shape
+    query, key, value = (x @ W_qkv + b_qkv).reshape(B, T, 3, H, D // H).transpose(2, 0, 3, 1, 4)
+    scores = query @ key.swapaxes(-1, -2) / np.sqrt(D // H)
     weights, _ = ops.softmax(scores, np.tri(T, dtype=bool))
-    found = np.einsum("bhqs,bhsk->bqhk", weights, value)
-    return ops.linear(found.reshape(B, T, D), W_o, b_o)[0]
+    found = (weights @ value).swapaxes(1, 2).reshape(B, T, D)
+    return found @ W_o + b_o
 
 
 def causal_points():
@@ -63,5 +69,5 @@ def causal_points():
 
 EXERCISES = [
     Exercise(forward=count_parameters, points=count_points),
-    Exercise(forward=causal_attention, points=causal_points, within=("ops/softmax.py",)),
+    Exercise(forward=causal_attention, plain=(plain,), points=causal_points),
 ]

@@ -13,7 +13,8 @@ exactly once, and the wrong text::
       [['dy_rows @ weight.T', 'dy_rows @ weight']],
     ]
 
-``forms`` are other edits, by which people make the same mistake; those of another file stand under
+``forms`` are other edits, by which people make the same mistake; a sentence before them stands for
+that of the mistake. Those of another file stand under
 ``[[linear-weight-not-transposed.elsewhere]]``, with its ``file`` and ``edits``. Text of several
 lines stands between three single quotes, from the next line on. A new file is added to FILES.
 """
@@ -95,13 +96,13 @@ class Mutant(NamedTuple):
     file: str  # in transformer_core
     edits: dict  # right text, which stands in the file once, to wrong text
     mistake: str
-    forms: tuple[dict, ...] = ()  # other edits, by which people make the same mistake
+    forms: tuple[tuple[dict, str], ...] = ()  # other edits of the same mistake, with a sentence
     elsewhere: tuple[tuple[str, dict], ...] = ()  # and such edits of other files
 
     def in_all_forms(self) -> Iterator["Mutant"]:
         """Yield the mistake once for each way of making it, with the file and the edits of it."""
-        for edits in (self.edits, *self.forms):
-            yield self._replace(edits=edits)
+        for edits, mistake in ((self.edits, self.mistake), *self.forms):
+            yield self._replace(edits=edits, mistake=mistake)
         for file, edits in self.elsewhere:
             yield self._replace(file=file, edits=edits)
 
@@ -143,9 +144,16 @@ def mutant_of(name: str, file: str, entry: dict) -> Mutant:
         file,
         edits_of(entry["edits"]),
         entry["mistake"],
-        tuple(map(edits_of, entry.get("forms", ()))),
+        tuple(form_of(form, entry["mistake"]) for form in entry.get("forms", ())),
         tuple((form["file"], edits_of(form["edits"])) for form in entry.get("elsewhere", ())),
     )
+
+
+def form_of(form: list, mistake: str) -> tuple[dict[str, str], str]:
+    """Return the edits of a form and its sentence: that of the mistake, if it has none."""
+    if form and isinstance(form[0], str):
+        mistake, *form = form
+    return edits_of(form), mistake
 
 
 def edits_of(pairs: list) -> dict[str, str]:

@@ -1,0 +1,56 @@
+"""What the examiner says of mistakes that no entry of the catalogue describes."""
+
+import tomllib
+
+import numpy as np
+import pytest
+from helpers.texts import ROOT
+
+from transformer_core import ops
+from transformer_practice import examine
+from transformer_practice.engine.explain import ratios
+from transformer_practice.engine.runs import mutations, run_right
+from transformer_practice.exercises import find_exercise
+
+ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda each: f"{each['exercise']}: {each['wrong']}")
+def test_a_mistake_without_an_entry_is_explained(answer):
+    space = {"np": np, "ops": ops}
+    exec(answer["code"], space)
+    report = examine(answer["exercise"], space.get("forward"), space.get("backward"))
+    assert not report.right and not report.mistakes
+    assert answer["says"] in "\n".join(report.explanations)
+
+
+@pytest.mark.parametrize(
+    "factors, sizes, names",
+    [
+        ([1 / 12, 1 / 10], {"B": [3, 2], "T": [4, 5]}, ["1/(B * T)"]),
+        ([2 / 3, 1], {"B": [3, 2], "T": [4, 5]}, ["2/B"]),
+        ([-0.5, -0.5], {"B": [3, 2]}, ["-1/2"]),
+        ([4.0, 9.0], {"K": [16, 81]}, ["sqrt(K)"]),
+        ([0.7, 0.7], {"B": [3, 2], "(1 - p)": [0.7, 0.7]}, ["(1 - p)"]),
+        ([0.123, 0.456], {"B": [3, 2]}, []),
+        ([3.0], {"B": [3], "T": [4]}, ["B"]),
+    ],
+)
+def test_a_number_is_a_product_of_sizes(factors, sizes, names):
+    sizes = {name: np.array(at, float) for name, at in sizes.items()}
+    assert ratios.names_of(factors, sizes) == names
+
+
+def test_a_size_is_that_of_the_points_own_arguments():
+    points = find_exercise("linear").points()
+    chosen = [point for point in points if point.name in ("generic", "one sequence")]
+    sizes = ratios.sizes_of(chosen, points[:1], {})
+    assert list(sizes["B"]) == [3, 1]
+
+
+def test_small_changes_leave_the_package_as_it_was():
+    exercise = find_exercise("layer_norm")
+    for changed in mutations(exercise, "backward"):
+        changed.at(0, "backward")
+    assert examine("layer_norm", exercise.forward, exercise.backward).right
+    assert not any(run.failure for run in run_right(exercise).backward)

@@ -1,0 +1,57 @@
+"""Why an answer is wrong: mistakes of the catalogue first, then what needs no catalogue."""
+
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.explain.arguments import Probes
+from transformer_practice.engine.explain.catalogue import (
+    MUSEUM,
+    by_catalogue,
+    by_catalogue_apart,
+    by_draws,
+    by_mutation,
+    by_pairs,
+)
+from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
+from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
+from transformer_practice.engine.points import Point
+
+__all__ = ["MUSEUM", "ONLY_HERE", "Explanation", "Stage", "explain", "listed"]
+
+
+def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Explanation, ...]:
+    """Explain a pass that is wrong.
+
+    Parameters
+    ----------
+    exercise : Exercise
+    points : list of Point
+    stage : Stage
+
+    Returns
+    -------
+    tuple of Explanation
+        Empty if nothing is known that explains it.
+    """
+    known = by_catalogue(exercise, stage) or by_draws(exercise, stage) or by_pairs(exercise, stage)
+    if known:
+        return (known,)
+    single, rest = by_catalogue_apart(exercise, stage)
+    probes = Probes(exercise, stage)
+    outputs = [Output(probes, points, name) for name in rest]
+    found = {output.name: output.explained() for output in outputs}
+    open_ = [output for output in outputs if not found[output.name]]
+    changes = by_mutation(exercise, stage, [output.name for output in open_])
+    found |= changes
+    for output in open_:
+        if output.name not in changes:
+            found[output.name] = output.described()
+    said: dict[str, list[str]] = {}
+    for name, text in found.items():
+        if text:
+            said.setdefault(text.removeprefix(f"{name} "), []).append(name)
+    if len(rest) > FEW:  # what is said of some alone is no cause of all
+        said = {text: names for text, names in said.items() if 2 * len(names) >= len(rest)}
+    apart = [
+        Explanation(f"{listed(names, FEW)}{': each' * (len(names) > 1)} {text}")
+        for text, names in said.items()
+    ]
+    return (*single, *apart)

@@ -1,0 +1,312 @@
+"""The value of an argument, or of an attribute, with which the package gives a wrong output."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import combinations
+from time import process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.explain import ratios
+from transformer_practice.engine.explain.stage import Stage, numbers
+from transformer_practice.engine.points import COTANGENT, Point
+from transformer_practice.engine.runs import Run, close, run_point
+
+PROBES_SECONDS = 1.0  # of the processor: for how long other arguments are tried
+USUAL = 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-12  # what people write for an epsilon
+STARTS = 1.1, 0.5, 2.0, 0.1  # from which a factor is looked for
+ROUNDS = 12
+
+
+class Knob(NamedTuple):
+    """A number or an array that a pass is given: an argument, or what its layer has."""
+
+    name: str
+    value: Any
+    put: Callable[[Any], Point]  # the point at which it is another
+    default: Any = inspect.Parameter.empty
+
+
+class Probes:
+    """Runs of the package's own pass at points that are changed in one argument."""
+
+    def __init__(self, exercise: Exercise, stage: Stage):
+        self.exercise, self.stage = exercise, stage
+        self.stop = process_time() + PROBES_SECONDS
+        self.known: dict[str, list[tuple[str, Run]]] = {}
+
+    def right(self, point: Point) -> Run:
+        """Run the package's own pass."""
+        return run_point(self.exercise, point, self.stage.name)
+
+    def substitutes(self, point: Point) -> list[tuple[str, Run]]:
+        """Say what may stand in the place of an argument, and what it comes to."""
+        if point.name not in self.known:
+            changed = list(substitutes(self.exercise, point, self.stage.name))
+            self.known[point.name] = [
+                (said, self.right(other)) for said, other in changed if process_time() < self.stop
+            ]
+        return self.known[point.name]
+
+
+def knobs(exercise: Exercise, point: Point) -> Iterator[Knob]:
+    """Yield the numbers and arrays of a point that may have another value."""
+    signature = inspect.signature(exercise.forward).parameters
+    for name, value in point.arguments.items():
+        if isinstance(value, np.ndarray | bool | int | float):
+            default = signature[name].default if name in signature else inspect.Parameter.empty
+
+            def put(new, name=name):
+                return point._replace(arguments=point.arguments | {name: new})
+
+            yield Knob(name, value, put, default)
+        elif name in ("self", "build"):
+            yield from knobs_of(name, value, point)
+
+
+def knobs_of(argument, build, point):
+    """Yield the numbers and arrays of a layer or an optimiser."""
+    sample = build(point.arguments.get("parameters", np.float64))
+    defaults = inspect.signature(type(sample).__init__).parameters
+
+    def changed(change):
+        def built(given):
+            thing = build(given)
+            change(thing)
+            return thing
+
+        return point._replace(arguments=point.arguments | {argument: built})
+
+    if "parameters" not in point.arguments:
+        for name, array in sample.parameters().items():
+
+            def fill(new, name=name):
+                return changed(lambda layer: np.copyto(layer.parameters()[name], new))
+
+            yield Knob(name, array, fill)
+    for name, value in vars(sample).items():
+        if type(value) in (bool, int, float):
+
+            def assign(new, name=name):
+                return changed(lambda thing: setattr(thing, name, new))
+
+            yield Knob(
+                name,
+                value,
+                assign,
+                defaults[name].default if name in defaults else inspect.Parameter.empty,
+            )
+
+
+def substitutes(exercise, point, stage):
+    """Yield points at which one argument is another, and what is said of it."""
+    found = list(knobs(exercise, point))
+    for knob in found:
+        for said, new in others_of(knob.value, knob.default):
+            yield f"{knob.name} were {said}", knob.put(new)
+    for name, value in point.arguments.items():
+        if isinstance(value, dict) and not exercise.in_place:
+            yield f"{name} were empty", point._replace(arguments=point.arguments | {name: {}})
+        elif isinstance(value, list) and all(isinstance(each, tuple) for each in value):
+            for at, number in enumerate(value[0]):
+                if isinstance(number, int | float):
+                    ones = [(*each[:at], 1, *each[at + 1 :]) for each in value]
+                    alike = point._replace(arguments=point.arguments | {name: ones})
+                    yield f"[{at}] of each of {name} were 1, and all counted alike", alike
+    for one, other in combinations(found, 2):
+        a, b = one.value, other.value
+        if isinstance(a, float) and isinstance(b, float) and "build" in point.arguments:
+            yield exchanged(one, other)(exercise, point)
+    optional = {k.name: k.default for k in found if k.default is not inspect.Parameter.empty}
+    for pair in combinations([n for n in optional if n in point.arguments], 2):
+        left = {name: optional[name] for name in pair}
+        both = point._replace(arguments=point.arguments | left)
+        yield f"{pair[0]} and {pair[1]} were left out", both
+    arrays = [n for n, a in point.arguments.items() if isinstance(a, np.ndarray)]
+    for one, other in combinations(arrays, 2):
+        a, b = point.arguments[one], point.arguments[other]
+        if a.shape == b.shape and b.dtype == bool:
+            product = point._replace(arguments=point.arguments | {one: a * b, other: None})
+            yield f"{one} were multiplied by {other}", product
+        elif a.shape == b.shape:
+            both = point._replace(arguments=point.arguments | {one: b, other: a})
+            yield f"{one} and {other} had changed places", both
+    if stage == "backward":
+        for said, new in others_of(1.0 * point.cotangent):
+            yield f"{cotangent_of(exercise)} were {said}", point._replace(cotangent=new)
+
+
+def cotangent_of(exercise):
+    """Return what the backward pass calls its cotangent."""
+    return exercise.functions[1].signature.split(", ")[exercise.of_a_layer]
+
+
+def exchanged(one, other):
+    """Return what gives the point at which two numbers of an optimiser have changed places."""
+
+    def point_of(exercise, point):
+        half = one.put(other.value)
+        (whole,) = (k for k in knobs(exercise, half) if k.name == other.name)
+        return f"{one.name} and {other.name} had changed places", whole.put(one.value)
+
+    return point_of
+
+
+def others_of(value, default=None):
+    """Yield what may stand in the place of a value by mistake."""
+    if isinstance(default, int | float) and default is not value:
+        yield f"{default}, its default", default
+    if isinstance(value, bool):
+        yield f"{not value}", not value
+    elif isinstance(value, np.ndarray) and value.dtype == bool:
+        yield "None", None
+        yield "inverted", ~value
+    elif isinstance(value, int) or isinstance(value, np.ndarray) and value.dtype.kind == "i":
+        yield "1 larger", value + 1
+        yield "1 smaller", value - 1
+    else:
+        yield "0", 0.0 * value
+        yield "1", 1.0 + 0 * value
+        yield "its absolute value", abs(value)
+        yield "of the other sign", -value
+        yield "its square", value**2
+
+
+def by_substitution(output):
+    """Find an argument in whose place another value would make the output right."""
+    case, *rest = output.cases[:2]
+    if not case.own.any():
+        return ""
+    for said, run in output.probes.substitutes(case.point):
+        if is_output(output, run, case) and all(
+            is_output(output, dict(output.probes.substitutes(c.point)).get(said, Run({})), c)
+            for c in rest
+        ):
+            left_out = said.endswith(
+                (" were 0", " were 1", " were None", " were empty", " left out")
+            )
+            question = ": is that left out?" if left_out and "left out" not in said else "."
+            return f"{output.name} is what it should be if {said}{question}"
+    return ""
+
+
+def is_output(output, run, case):
+    found = run.outputs.get(output.name)
+    return found is not None and close(case.own, numbers(found))
+
+
+def by_multiple(output):
+    """Find a number by which an argument is multiplied where it should not be."""
+    if len(output.cases) < 2 and output.cases[0].own.size == 1:  # any number is some multiple
+        return ""
+    keys = [k.name for k in knobs(output.exercise, output.cases[0].point) if is_scaled(k)]
+    if output.stage.name == "backward" and np.ndim(output.cases[0].point.cotangent):
+        keys.append(COTANGENT)
+    for key in keys:
+        factors = []
+        for case in output.cases:
+            factor = solved(output, case, scaled(output.exercise, case.point, key))
+            if factor is None or np.isclose(factor, 1):
+                break
+            factors.append(factor)
+        else:
+            names = ratios.names_of(factors, output.sizes)
+            plain = np.allclose(factors, factors[0], rtol=ratios.SAME)
+            if names or plain:
+                times = " or ".join(names) or f"{factors[0]:.6g}"
+                shown = cotangent_of(output.exercise) if key == COTANGENT else key
+                return f"{output.name} is what it should be if {shown} were {times} times as large."
+    return ""
+
+
+def is_scaled(knob):
+    if isinstance(knob.value, np.ndarray):
+        return knob.value.dtype.kind == "f" and knob.value.any()
+    return isinstance(knob.value, float) and knob.value != 0
+
+
+def scaled(exercise, point, key):
+    """Return what gives the point at which an array is multiplied."""
+    if key == COTANGENT:
+        return lambda factor: point._replace(cotangent=factor * point.cotangent)
+    found = [knob for knob in knobs(exercise, point) if knob.name == key and is_scaled(knob)]
+    if not found:
+        return None
+    return lambda factor: found[0].put(factor * found[0].value)
+
+
+def solved(output, case, put):
+    """Find the number with which a changed point gives the reader's output, or None."""
+    if put is None or not np.isfinite(case.own).all() or not case.own.any():
+        return None
+    square = float((case.own**2).sum())
+
+    def gap(factor):
+        """How far the package's output is from the reader's, along the reader's."""
+        found = output.probes.right(put(factor)).outputs.get(output.name)
+        if found is None or found.shape != case.own.shape:
+            return None, False
+        found = numbers(found)
+        return float((found * case.own).sum()) / square - 1, close(found, case.own)
+
+    first, _ = gap(1.0)
+    for start in STARTS:
+        a, fa, b = 1.0, first, start
+        for _ in range(ROUNDS):
+            if process_time() > output.probes.stop or fa is None:
+                return None
+            fb, same = gap(b)
+            if same:
+                return b
+            if fb is None or not np.isfinite(fb) or fa == fb:
+                break
+            a, fa, b = b, fb, b - fb * (b - a) / (fb - fa)
+            if not np.isfinite(b) or abs(b) > 1e9:
+                break
+        if abs(fa) > 1e-3 * abs(first or 1):  # it does not get nearer: it is another argument's
+            continue
+    return None
+
+
+def by_value(output):
+    """Find the value of a number with which the package gives this output at all points."""
+    case, *rest = output.cases
+    if not rest and case.own.size == 1:
+        return ""
+    for knob in knobs(output.exercise, case.point):
+        for said, new in values_of(knob):
+            if process_time() > output.probes.stop:
+                return ""
+            if is_output(output, output.probes.right(knob.put(new)), case) and all(
+                has_value(output, c, knob.name, said) for c in rest
+            ):
+                return f"{output.name} is what it should be if {knob.name} were {said}."
+    return ""
+
+
+def values_of(knob):
+    """Yield values that people write for another, and what is said of them."""
+    name, value = knob.name, knob.value
+    if type(value) is int:
+        yield from {
+            "2 larger": value + 2,
+            "twice as large": 2 * value,
+            "half as large": value // 2,
+        }.items()
+    elif type(value) is float:
+        yield from ((f"{usual:g}, and not {value:g}", usual) for usual in USUAL)
+        yield f"1 - {name}", 1 - value
+        yield f"{name}^2", value**2
+        yield f"sqrt({name})", abs(value) ** 0.5
+
+
+def has_value(output, case, name, said):
+    return any(
+        is_output(output, output.probes.right(knob.put(new)), case)
+        for knob in knobs(output.exercise, case.point)
+        if knob.name == name
+        for each, new in values_of(knob)
+        if each == said
+    )

@@ -1,0 +1,223 @@
+"""Mistakes of the catalogue, one or two, and small changes of the package that come to the same."""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from time import process_time
+
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
+from transformer_practice.engine.mutation import Mutation
+from transformer_practice.engine.runs import (
+    LEFT,
+    Changed,
+    both_of,
+    catalogue_of,
+    close,
+    floors_of,
+    mutations,
+    passes_agree,
+    run_right,
+    runs_agree,
+)
+from transformer_practice.mistakes import Mutant
+
+PAIRS_SECONDS = 1.0  # of the processor: for how long pairs of mistakes are tried
+CHANGES_SECONDS = 1.0  # and for how long small changes are
+
+MUSEUM = {  # what is shown in training there
+    "layer-norm-scale-term-alone",
+    "layer-norm-gamma-outside",
+    "softmax-no-coupling",
+    "residual-skip-lost",
+    "linear-last-sequence-alone",
+    "linear-batch-and-time-scrambled",
+    "attention-input-without-projections",
+    "optimizer-default-for-missing-gradients",
+    "embedding-repeats-lost",
+    "heads-joined-by-reshape",
+    "decoder-target-not-shifted",
+    "adam-no-bias-correction",
+    "residual-dropout-forgotten",
+    "cross-entropy-mean-over-everything",
+}
+
+
+def comes_to_the_same(changed: Changed, stage: Stage, only: set[str] | None = None) -> bool:
+    """Tell whether the package with a change in it comes to what the reader's pass does.
+
+    At every point: those first at which the reader's is wrong. A change of the forward pass is
+    none of the backward pass's, if the reader's own forward pass is right.
+    """
+    floors = floors_of(stage.own[0], stage.right[0])
+
+    def agree(run, i):
+        return runs_agree(run, stage.own[i], only, floors)
+
+    wrong = [i for i, run in enumerate(stage.right) if not agree(run, i)]
+    if isinstance(changed.about, Mutation):  # where the reader's fails, there is another reason
+        runs = [i for i, run in enumerate(stage.own) if not run.failure]
+        wrong = [i for i in wrong if i in runs]
+        if not wrong or not all(agree(changed.at(i, stage.name), i) for i in [*wrong, *runs]):
+            return False
+    elif not all(agree(changed.at(i, stage.name), i) for i in wrong):
+        return False
+    elif not passes_agree(changed.runs(stage.name), stage.own, only):
+        return False
+    if stage.after:
+        right = run_right(changed.exercise)
+        return passes_agree(changed.runs("forward"), right.forward)
+    return True
+
+
+def known_mistakes(
+    exercise: Exercise, stage: Stage, only: set[str] | None = None
+) -> dict[str, Mutant]:
+    """Return the mistakes that come to what the pass, or some output of it, comes to."""
+    found: dict[str, Mutant] = {}
+    for changed in catalogue_of(exercise):
+        if changed.about.name not in found and comes_to_the_same(changed, stage, only):
+            found[changed.about.name] = changed.about
+    return found
+
+
+def by_catalogue(exercise, stage):
+    """Find the mistakes that come to what the whole pass comes to, at every point."""
+    found = known_mistakes(exercise, stage)
+    return named(stage.wrong, found) if found else None
+
+
+def by_draws(exercise, stage):
+    """Find a mistake that draws anew: what it comes to has other entries that are 0."""
+    own, right = stage.own[0].outputs, stage.right[0].outputs
+    if own.keys() != right.keys() or not all(drops_otherwise(own[n], right[n]) for n in own):
+        return None
+    found = {
+        changed.about.name: changed.about
+        for changed in catalogue_of(exercise)
+        if "default_rng" in "".join(changed.about.edits.values())
+        and not passes_agree(changed.runs(stage.name), stage.right)
+        and all(map(redrawn, stage.own, stage.right, changed.runs(stage.name)))
+    }
+    return named(stage.wrong, found) if found else None
+
+
+def drops_otherwise(own, right):
+    """Tell whether some entries are 0 in one array alone, some in the other, and not all."""
+    if own.shape != right.shape:
+        return False
+    kept, meant = own != 0, right != 0
+    return (kept & meant).any() and (kept > meant).any() and (kept < meant).any()
+
+
+def redrawn(*runs):
+    """Tell whether of some runs every two agree where no output is 0."""
+    if any(run.failure or run.outputs.keys() != runs[0].outputs.keys() for run in runs):
+        return False
+    return all(
+        one[name].shape == other[name].shape
+        and close(*(a[name][(one[name] != 0) & (other[name] != 0)] for a in (one, other)))
+        for one, other in combinations([run.outputs for run in runs], 2)
+        for name in one
+    )
+
+
+def by_catalogue_apart(exercise, stage):
+    """Explain outputs one by one: each by a mistake that comes to the same in this output."""
+    rest = []
+    groups: dict[tuple, tuple] = {}
+    for name in stage.wrong:
+        found = {
+            known: mistake
+            for known, mistake in known_mistakes(exercise, stage, {name}).items()
+            if name
+        }
+        if found:
+            outputs, _ = groups.get(tuple(found), ((), {}))
+            groups[tuple(found)] = (*outputs, name), found
+        else:
+            rest.append(name)
+    return [named(names, found) for names, found in groups.values()], rest
+
+
+def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
+    what = "It is that"
+    changed = [name.removesuffix(LEFT) for name in outputs if name.endswith(LEFT)]
+    outputs = [name for name in outputs if name and not name.endswith(LEFT)]
+    if outputs:
+        what = f"{listed(outputs, FEW)} {'is that' if len(outputs) == 1 else 'are those'}"
+    elif changed:
+        what = f"The change of {listed(changed)} is that"
+    if len(mistakes) == 1:
+        ((name, mistake),) = mistakes.items()
+        text = f'{what} of the mistake "{name}", to rounding:'
+        if changed and not outputs:
+            text = f'To change {listed(changed)} is the mistake "{name}":'
+        text += f"\n{mistake.mistake}."
+    else:
+        text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
+        text += "\n".join(f'"{name}": {m.mistake}' for name, m in mistakes.items())
+    if mistakes.keys() & MUSEUM:
+        text += "\nChapter 320_museum shows what it does to a training."
+    return Explanation(text, tuple(mistakes))
+
+
+def by_pairs(exercise, stage):
+    """Find two mistakes that come to it together."""
+    if any(run.failure for run in stage.own):
+        return None
+    wrong = (i for i, run in enumerate(stage.right) if not runs_agree(run, stage.own[i]))
+    first = next(wrong, None)
+    if first is None:  # it changes its arguments
+        return None
+    right = stage.right[first]
+    single = {changed.about.name: changed for changed in catalogue_of(exercise)}
+    changes = {name: touched(each.at(first, stage.name), right) for name, each in single.items()}
+    wrong = touched(stage.own[first], right)
+    stop = process_time() + PAIRS_SECONDS
+    for names in combinations(single, 2):
+        if process_time() > stop:
+            return None
+        touches = [changes[name] for name in names]
+        if not all(touches) or touches[0] | touches[1] != wrong:
+            continue
+        pair = [single[name].about for name in names]
+        try:
+            same = comes_to_the_same(both_of(exercise, *pair), stage)
+        except ValueError:  # they change the same line
+            continue
+        if same:
+            text = "These two mistakes together give exactly your numbers:\n" + "\n".join(
+                f'"{m.name}": {m.mistake}' for m in pair
+            )
+            return Explanation(text, tuple(m.name for m in pair))
+    return None
+
+
+def written_in(function):
+    """Say where a function stands that the reader knows."""
+    if function.__module__.startswith("transformer_core"):
+        return f"the package's {function.__qualname__}"
+    return "the lines of the page"
+
+
+def touched(run, right):
+    """Return the names of the outputs that are others than the right ones."""
+    return {name for name in right.outputs if not runs_agree(run, right, {name})}
+
+
+def by_mutation(exercise: Exercise, stage: Stage, names: Iterable[str]) -> dict[str, str]:
+    """Find small changes of the package that come to what some outputs come to.
+
+    Returns a sentence for each output that is explained, without the name of the output.
+    """
+    rest = [name for name in names if name and not name.endswith(LEFT)]
+    found: dict[str, str] = {}
+    stop = process_time() + CHANGES_SECONDS
+    for changed in mutations(exercise, stage.name):
+        if not rest or process_time() > stop:
+            break
+        for name in [n for n in rest if comes_to_the_same(changed, stage, {n})]:
+            about = changed.about
+            found[name] = f"is what it should be if, in {written_in(about.function)}, {about.said}."
+            rest.remove(name)
+    return found

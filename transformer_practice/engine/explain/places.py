@@ -1,0 +1,130 @@
+"""Where an output is wrong, and which entries of the arguments it depends on."""
+
+from time import process_time
+
+import numpy as np
+
+from transformer_practice.engine.explain.stage import listed, numbers
+from transformer_practice.engine.points import COTANGENT
+from transformer_practice.engine.runs import TOLERANCE, close
+
+REACH_SECONDS = 0.5  # of the processor
+
+
+def by_reach(output):
+    """Find an entry that moves more of the output than it should, or less."""
+    case = output.cases[0]
+    arrays = {n: a for n, a in case.point.arguments.items() if isinstance(a, np.ndarray)}
+    places = {n: a for n, a in arrays.items() if a.dtype.kind == "f" and a.size}
+    if output.stage.name == "backward" and np.ndim(case.point.cotangent):
+        places[COTANGENT] = case.point.cotangent
+    stop = process_time() + REACH_SECONDS
+    for key, array in places.items():
+        if process_time() > stop or not case.own.ndim:
+            return ""
+        again = output.stage.again(case.point, key, array).outputs.get(output.name)
+        if again is not None and not close(numbers(again), case.own):
+            return f"{output.name} is another at a second call with the same arguments."
+        text = moved_by(output, case, key)
+        if not text:
+            continue
+        masks = [n for n, a in arrays.items() if a.dtype == bool]
+        bare = [c for c in output.all if any(c.point.arguments[n] is None for n in masks)]
+        if masks and bare and key in bare[0].point.arguments | {COTANGENT: 0}:
+            if not moved_by(output, bare[0], key):
+                text += f' At the point "{bare[0].point.name}" it is right in this.'
+        return text
+    return ""
+
+
+def moved_by(output, case, key):
+    """Say what one entry of an array moves too much, or does not, at a point."""
+    array = case.point.cotangent if key == COTANGENT else case.point.arguments[key]
+    at = tuple(size // 2 for size in array.shape)
+    moved = array.copy()
+    moved[at] += 1e-3
+    runs = (
+        output.stage.again(case.point, key, moved),
+        output.probes.right(case.point.with_array(key, moved)),
+    )
+    if any(output.name not in run.outputs for run in runs):
+        return ""
+    mine, meant = (
+        np.abs(numbers(run.outputs[output.name]) - before) > 1e-9 * np.abs(before).max()
+        for run, before in zip(runs, (case.own, case.right), strict=True)
+    )
+    entry = f"{key}[{', '.join(map(str, at))}]"
+    if meant.any() and not mine.any():
+        return f"{output.name} does not depend on {entry}, and should."
+    for axis in range(case.own.ndim):
+        rest = tuple(i for i in range(case.own.ndim) if i != axis)
+        hit, expected = (np.flatnonzero(a.any(axis=rest)) for a in (mine, meant))
+        if len(hit) == len(expected) or not len(expected):
+            continue
+        along, size = axis_named(case.point, case.own, axis), case.own.shape[axis]
+        more = "more" if len(hit) > len(expected) else "less"
+        if len(hit) == 1 < len(expected):
+            start = f"{output.name} looks only at its own index of {along} in {key}"
+        else:
+            start = f"{output.name} depends on {more} of {key} than it should, along {along}"
+        return (
+            f"{start}: a change of {entry} changes it at {indices(hit, size)}, and should at "
+            f"{indices(expected, size)}."
+        )
+    return ""
+
+
+def axis_named(point, array, axis):
+    """Name an axis by its number, and by its letter if there is one."""
+    letter = [n for n, size in point.sizes.items() if size == array.shape[axis]]
+    return f"axis {axis}" + (f" ({letter[0]})" if len(letter) == 1 else "")
+
+
+def indices(hit, size):
+    if len(hit) == size:
+        return "every index"
+    return f"{'index' if len(hit) == 1 else 'indices'} {listed(map(str, hit))} alone"
+
+
+def by_support(output):
+    """Find an axis along which only some indices are wrong, at every generic point."""
+    name, (point, own, right, _) = output.name, output.cases[0]
+    wrong = ~(np.abs(own - right) <= TOLERANCE * np.abs(right).max())
+    hits = []
+    for axis in range(own.ndim):
+        others = tuple(i for i in range(own.ndim) if i != axis)
+        hit = np.flatnonzero(wrong.any(axis=others))
+        if 0 < len(hit) < own.shape[axis]:
+            hits.append((len(hit) / own.shape[axis], axis, list(map(int, hit))))
+    diagonal = own.ndim > 1 and diagonal_of(wrong)
+    if diagonal:
+        (below,) = diagonal
+        place = "the diagonal"
+        if below:
+            side = "below" if below > 0 else "above"
+            place = f"the diagonal that lies {abs(below)} {side} the middle one"
+        return f"{name} is wrong on {place} only, and right elsewhere."
+    if hits:
+        _, axis, hit = min(hits)
+        if output.exercise.in_place and axis == 0 and hit[0] > 0:
+            return f"{name} is right after the first step, and wrong after the others."
+        which = "the last one" if hit == [own.shape[axis] - 1] else str(hit)
+        along = axis_named(point, own, axis)
+        return f"{name} is wrong along {along} at {which} only, and right at the others."
+    open_ = (right == 0) & (own != 0)
+    if open_.any() and (open_.sum() > 1):
+        return f"{name} is not 0 in {int(open_.sum())} entries that should be 0."
+    counted = (own != 0) | (right != 0)
+    if 0 < wrong.sum() <= counted.sum() / 2:
+        return (
+            f"{name} is wrong in {int(wrong.sum())} of {int(counted.sum())} entries that are "
+            "not 0, and right in the others."
+        )
+    return ""
+
+
+def diagonal_of(wrong):
+    """Return how far below the middle the one diagonal lies on which all is; () without one."""
+    *_, rows, columns = np.nonzero(wrong)
+    distances = np.unique(rows - columns)
+    return tuple(distances) if len(distances) == 1 and len(np.unique(rows)) > 1 else ()
