@@ -4,6 +4,7 @@ import re
 
 import pytest
 from browser import launch
+from helpers.explorable import Explorable
 from helpers.texts import ROOT
 from xdist.scheduler import LoadScopeScheduling
 
@@ -46,6 +47,8 @@ def views(browser):
 
     Formulas take seconds; without ``typeset`` they are left as they are written.
     """
+    if not (ROOT / "_build/html/index.html").exists():
+        pytest.skip("no book in _build/html: run make book")
     opened = {}
 
     def view(typeset=True, **settings):
@@ -55,6 +58,20 @@ def views(browser):
         return opened[key]
 
     return view
+
+
+@pytest.fixture
+def explore(views):
+    """Open an explorable of a name; there is no error at the end."""
+    opened = []
+
+    def start(name, width=1280):
+        size = {"width": width, "height": 900}
+        opened.append(Explorable(views(typeset=False, viewport=size), name))
+        return opened[-1]
+
+    yield start
+    assert [error for figure in opened for error in figure.view.errors] == []
 
 
 class PageScheduling(LoadScopeScheduling):

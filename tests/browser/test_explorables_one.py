@@ -4,7 +4,7 @@ from math import gcd
 
 import numpy as np
 import pytest
-from helpers.texts import ROOT
+from helpers.explorable import close
 from numpy.testing import assert_allclose
 
 from benchmarks.counting import masked_tokens, products
@@ -32,147 +32,23 @@ from transformer_core.ops import (
 from transformer_core.tasks.reconstruction.model import Reconstructor
 from transformer_practice.exercises.cost import count_bert_parameters, count_bytes, count_operations
 
-HTML = ROOT / "_build" / "html"
-if not (HTML / "index.html").exists():
-    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
-
-PAGES = {
-    "step": "110_gradient_check",
-    "simplex": "130_softmax",
-    "layer_norm": "150_layer_norm",
-    "scramble": "120_linear",
-    "activations": "160_feed_forward",
-    "cost": "410_cost",
-}
-PHONE, LAPTOP = 360, 1280
-
-
-class Figure:
-    """An explorable on its page."""
-
-    def __init__(self, view, name):
-        self.view = view.open(f"book/{PAGES[name]}")
-        self.tab = view.tab
-        self.root = self.tab.locator(f"#explorable-{name}")
-
-    def shown(self, *names):
-        values = [
-            float(
-                self.root.locator(
-                    f'[name="{name}"][data-value], [data-name="{name}"][data-value]'
-                ).get_attribute("data-value")
-            )
-            for name in names
-        ]
-        return values[0] if len(values) == 1 else np.array(values)
-
-    def everything(self):
-        return self.root.locator("[data-value]").evaluate_all(
-            "all => all.map(e => e.dataset.value)"
-        )
-
-    def said(self):
-        return self.root.locator(".said").inner_text()
-
-    def slide(self, **values):
-        for name, value in values.items():
-            self.root.locator(f'input[name="{name}"]').fill(str(value))
-
-    def press(self, name, key, times=1):
-        self.root.locator(f'[data-name="{name}"]').focus()
-        for _ in range(times):
-            self.tab.keyboard.press(key)
-
-    def click(self, label):
-        self.root.get_by_role("button", name=label, exact=True).click()
-
-    def check(self, name):
-        self.root.locator(f'input[name="{name}"]').check()
-
-    def choose(self, name, value):
-        self.root.locator(f'select[name="{name}"]').select_option(value)
-
-
-@pytest.fixture
-def explore(views):
-    def start(name, width=LAPTOP):
-        return Figure(views(typeset=False, viewport={"width": width, "height": 900}), name)
-
-    return start
-
 
 @pytest.fixture
 def figure(explore, request):
-    """The explorable that the test is named after; without an error at the end."""
-    figure = explore(request.node.originalname.removeprefix("test_").split("__")[0])
-    yield figure
-    assert figure.view.errors == []
-
-
-@pytest.fixture(params=PAGES)
-def any_figure(explore, request):
-    figure = explore(request.param)
-    yield figure
-    assert figure.view.errors == []
-
-
-def close(shown, expected, rtol=1e-12, atol=1e-14):
-    assert_allclose(shown, expected, rtol=rtol, atol=atol)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_on_a_phone_nothing_scrolls_sideways(explore, name):
-    figure = explore(name, PHONE)
-    assert figure.view.errors == []
-    tab = figure.tab
-    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE
-    texts = figure.root.locator("svg text").evaluate_all(
-        """all => all.filter((text) => text.textContent.trim()).map((text) => {
-            const box = text.getBoundingClientRect();
-            return [box.left, box.right, box.height, text.textContent];
-        })"""
-    )
-    assert [text for text in texts if text[0] < 0 or text[1] > PHONE] == []
-    assert min(height for _, _, height, _ in texts) > 11
-
-
-def test_what_moves_is_reached_by_keyboard_and_has_a_name(any_figure):
-    parts = any_figure.root.locator(".handle, input, select, button")
-    names = parts.evaluate_all(
-        """all => all.map((part) => [part.tabIndex, part.getAttribute("aria-label")
-            || part.labels?.[0]?.textContent || part.textContent])"""
-    )
-    assert len(names) >= 4
-    assert [part for part in names if part[0] or not part[1].strip()] == []
-    assert any_figure.said()
-
-
-def test_reset_takes_every_move_back(any_figure):
-    root, fresh = any_figure.root, any_figure.everything()
-    for handle in root.locator(".handle").all():
-        handle.focus()
-        for key in ("ArrowUp", "ArrowRight", "ArrowRight"):
-            any_figure.tab.keyboard.press(key)
-    for slider in root.locator('input[type="range"]').all():
-        slider.focus()
-        any_figure.tab.keyboard.press("ArrowLeft")
-    for toggle in root.locator('input[type="checkbox"]').all():
-        toggle.click()
-    assert any_figure.everything() != fresh
-    any_figure.click("Reset")
-    assert any_figure.everything() == fresh
+    """The explorable that the test is named after."""
+    return explore(request.node.originalname.removeprefix("test_").split("__")[0])
 
 
 def test_layer_norm(figure):
-    figure.press("x0", "ArrowUp", 3)
-    figure.press("x2", "ArrowDown", 12)
-    figure.press("gamma2", "ArrowDown", 5)
-    figure.press("dy3", "ArrowUp", 7)
+    figure.press("x0", *3 * ["ArrowUp"])
+    figure.press("x2", *12 * ["ArrowDown"])
+    figure.press("gamma2", *5 * ["ArrowDown"])
+    figure.press("dy3", *7 * ["ArrowUp"])
     figure.slide(eps=-1)
-    figure.check("outside")
+    figure.tick("outside")
     x, gamma, dy = np.array([4.3, 2, 0.8, -4]), np.array([2, 1, 2.5, 1]), [3, 3, 1, 0.7]
     for key, values in (("x", x), ("gamma", gamma), ("dy", dy)):
-        close(figure.shown(*(f"{key}{i}" for i in range(4))), values)
+        close(figure.row(key, 4), values)
 
     def gradient(gamma):
         _, cache = layer_norm(x, gamma, np.zeros(4), 0.1)
@@ -187,29 +63,29 @@ def test_layer_norm(figure):
         "variance": -cache.x_hat * (g * cache.x_hat).mean(),
     }
     for name, term in terms.items():
-        shown = figure.shown(*(f"{name}{i}" for i in range(4)))
+        shown = figure.row(name, 4)
         close(shown, term * cache.inv_std)
-    close(figure.shown(*(f"dx{i}" for i in range(4))), dx)
-    close(figure.shown(*(f"outside{i}" for i in range(4))), outside)
+    close(figure.row("dx", 4), dx)
+    close(figure.row("outside", 4), outside)
     close(figure.shown("sum", "along"), [outside.sum(), outside @ cache.x_hat])
     assert figure.shown("error") < 1e-8
     assert "wrong by" in figure.said()
 
     figure.click("All γ equal")
-    same = figure.shown(*(f"dx{i}" for i in range(4)))
-    close(figure.shown(*(f"outside{i}" for i in range(4))), same)
+    same = figure.row("dx", 4)
+    close(figure.row("outside", 4), same)
     close(same, gradient(np.full(4, 2.0))[0])
     assert "does not show" in figure.said()
 
 
 def test_layer_norm__of_equal_numbers_is_a_division_by_zero(figure):
-    figure.press("x0", "ArrowDown", 20)
-    figure.press("x3", "ArrowUp", 60)
+    figure.press("x0", *20 * ["ArrowDown"])
+    figure.press("x3", *60 * ["ArrowUp"])
     assert "divided by 0" in figure.said()
     figure.slide(eps=-5)
     _, cache = layer_norm(np.full(4, 2.0), np.array([2.0, 1, 3, 1]), np.zeros(4), 1e-5)
     dx, _, _ = layer_norm_backward(np.array([3.0, 3, 1, 0]), cache)
-    close(figure.shown(*(f"dx{i}" for i in range(4))), dx)
+    close(figure.row("dx", 4), dx)
 
 
 def test_simplex(figure):
@@ -217,27 +93,27 @@ def test_simplex(figure):
     figure.slide(**{f"x{i}": v for i, v in enumerate(x)})
     figure.slide(**{f"dweights{i}": int(v) for i, v in enumerate(dweights)})
     weights, cache = softmax(x)
-    close(figure.shown("weight0", "weight1", "weight2"), weights)
-    close(figure.shown("dx0", "dx1", "dx2"), softmax_backward(dweights, cache))
+    close(figure.row("weight", 3), weights)
+    close(figure.row("dx", 3), softmax_backward(dweights, cache))
     places = [f"{i}{j}" for i in range(3) for j in range(3)]
     jacobian = np.array([softmax_backward(row, cache) for row in np.eye(3)])
     close(figure.shown(*(f"jacobian{at}" for at in places)), jacobian.ravel())
     measured = figure.shown(*(f"measured{at}" for at in places))
     assert_allclose(measured, jacobian.ravel(), atol=1e-9)
     assert abs(figure.shown("sum")) < 1e-14
-    figure.check("uncoupled")
-    close(figure.shown("dx0", "dx1", "dx2"), dweights * weights)
-    close(figure.shown("row0", "row1", "row2"), weights)
+    figure.tick("uncoupled")
+    close(figure.row("dx", 3), dweights * weights)
+    close(figure.row("row", 3), weights)
     close(figure.shown("sum"), dweights @ weights)
     assert "out of the triangle" in figure.said()
 
 
 def test_simplex__weights_and_scores_move_together(figure):
-    figure.press("point", "ArrowRight", 9)
-    figure.press("point", "ArrowUp", 4)
+    figure.press("point", *9 * ["ArrowRight"])
+    figure.press("point", *4 * ["ArrowUp"])
     outputs = figure.root.locator('label:has(input[name^="x"]) output')
     scores = [float(o.get_attribute("data-value")) for o in outputs.all()]
-    weights = figure.shown("weight0", "weight1", "weight2")
+    weights = figure.row("weight", 3)
     close(weights, softmax(np.array(scores))[0])
     close(sum(scores), 3 * np.log(2))  # the level of the scores is kept
     assert weights[1] > 0.2 and weights[2] > 2 / 7
@@ -261,8 +137,8 @@ def test_scramble(figure):
 
 def test_scramble__follows_a_number_through_memory(figure):
     figure.slide(B=3, T=2, D=5)
-    figure.press("ring", "ArrowRight", 3)  # from input 1 of the first position
-    figure.press("ring", "ArrowDown", 2)
+    figure.press("ring", *3 * ["ArrowRight"])  # from input 1 of the first position
+    figure.press("ring", *2 * ["ArrowDown"])
     memory = np.arange(30).reshape(3, 2, 5).transpose(0, 2, 1).ravel()
     assert figure.shown("address") == np.flatnonzero(memory == (1 * 2 + 1) * 5 + 3)[0]
     assert "row 2, where it meets the cotangent of sequence 2: wrong" in figure.said()
@@ -306,7 +182,7 @@ def test_step__loses_both_differences_where_it_is_lost(figure):
 
 
 def test_step__in_float32(figure):
-    figure.check("single")
+    figure.tick("single")
     figure.slide(step=-4.25)
     x, h = np.float32(2), np.float32(10**-4.25)
     up, down = x + h, x - h
@@ -317,7 +193,7 @@ def test_step__in_float32(figure):
 
 
 def test_activations(figure):
-    figure.press("h", "ArrowRight", 7)
+    figure.press("h", *7 * ["ArrowRight"])
     at = np.array([-0.3])
     for name, forward, backward in (
         ("relu", relu, relu_backward),
@@ -338,8 +214,8 @@ START = """() => {
 
 def test_activations__of_two_layers(figure):
     x, target, *arrays = map(np.array, figure.tab.evaluate(START))
-    figure.press("bias-relu4", "ArrowDown", 30)
-    figure.press("bias-gelu1", "ArrowUp", 5)
+    figure.press("bias-relu4", *30 * ["ArrowDown"])
+    figure.press("bias-gelu1", *5 * ["ArrowUp"])
     layers = {}
     for kind in ("relu", "gelu"):
         layer = FeedForward(2, 6, np.random.default_rng(0), "float64", activation=kind)
@@ -359,7 +235,7 @@ def test_activations__of_two_layers(figure):
             dy = mean_squared_error_backward(1, loss_cache)
             _, grads = layer.backward(dy, cache)
             sizes = np.hypot(np.linalg.norm(grads["hidden.weight"], axis=0), grads["hidden.bias"])
-            close(figure.shown(*(f"gradient-{kind}{j}" for j in range(6))), sizes, rtol)
+            close(figure.row(f"gradient-{kind}", 6), sizes, rtol)
             close(figure.shown(f"loss-{kind}"), loss, rtol)
             hidden = x @ layer.hidden.weight + layer.hidden.bias
             assert figure.shown(f"silent-{kind}") == (hidden <= 0).all(axis=0).sum()
@@ -437,7 +313,7 @@ def test_cost(figure):
 
 def test_cost__of_the_numbers_on_the_page(figure):
     assert figure.shown("parameters") == 4_498_880
-    figure.check("every")
+    figure.tick("every")
     close(figure.shown("kept read-out, loss"), 4 * 512 * (2 * 192 + 8192 + 1) + 16 * 512)
     figure.choose("model", "base")
     assert figure.shown("parameters") == 108_922_170

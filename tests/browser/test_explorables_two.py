@@ -1,92 +1,16 @@
 """What the explorables of the later chapters show after given moves, against the package."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from helpers.texts import ROOT
+from helpers.explorable import close
 
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Encoder
 from transformer_core.ops.dropout import DropoutCache
 from transformer_core.optim import SGD, Adam, AdamW
-
-HTML = ROOT / "_build" / "html"
-if not (HTML / "index.html").exists():
-    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
-
-PAGES = {
-    "positions": "230_embedding",
-    "attention": "210_attention",
-    "mask": "210_attention",
-    "depth": "270_residual",
-    "optimizers": "240_optimizers",
-    "dropout": "290_dropout",
-}
-CLOSE = {"rtol": 1e-12, "atol": 1e-13}
-
-
-class Explorable:
-    """A figure on its page, moved by what a reader moves."""
-
-    def __init__(self, view, name):
-        self.view = view.open(f"book/{PAGES[name]}")
-        self.tab = view.tab
-        self.figure = self.tab.locator(f"#explorable-{name}.alive")
-        self.figure.wait_for()
-
-    def slide(self, name, value):
-        self.figure.locator(f"input[name={name}]").evaluate(
-            "(field, value) => { field.value = value; field.dispatchEvent(new Event('input')) }",
-            value,
-        )
-
-    def choose(self, name, value):
-        self.figure.locator(f"select[name={name}]").select_option(value)
-
-    def press(self, label, *keys):
-        handle = self.figure.locator(f'[aria-label="{label}"]:not(input)')
-        for key in keys:
-            handle.press(key)
-
-    def click(self, name):
-        self.figure.get_by_role("button", name=name, exact=True).click()
-
-    def tick(self, name, on):
-        self.figure.locator(f"input[name={name}]").set_checked(on)
-
-    def shown(self, *names):
-        """The numbers under these names, all of whose digits the page keeps."""
-        read = "(part, names) => names.map((n) => part.querySelector(`[name=${n}]`).dataset.value)"
-        return np.array([float(value) for value in self.figure.evaluate(read, names)])
-
-    def grid(self, name, *lengths):
-        places = itertools.product(*map(range, lengths))
-        return self.shown(*("-".join([name, *map(str, place)]) for place in places)).reshape(
-            lengths
-        )
-
-    def at(self, label):
-        handle = self.figure.get_by_label(label, exact=True)
-        return [float(v) for v in handle.get_attribute("data-value").split(",")]
-
-    def said(self):
-        return self.figure.locator(".said").inner_text()
-
-
-@pytest.fixture
-def explore(views):
-    opened = []
-
-    def start(name, width=1280):
-        size = {"width": width, "height": 900}
-        opened.append(Explorable(views(typeset=False, viewport=size), name))
-        return opened[-1]
-
-    yield start
-    assert [error for figure in opened for error in figure.view.errors] == []
 
 
 class Generator:
@@ -109,47 +33,20 @@ class Generator:
         return np.sqrt(-2 * np.log(1 - pairs[..., 0])) * np.cos(2 * np.pi * pairs[..., 1])
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_on_a_phone_nothing_scrolls_sideways(explore, name):
-    figure = explore(name, width=360)
-    width = figure.tab.evaluate("document.documentElement.scrollWidth")
-    assert width <= 360
-    box = figure.figure.bounding_box()
-    inner = figure.figure.locator("table, svg, .controls > *").all()
-    for part in (part.bounding_box() for part in inner):
-        assert part["x"] >= box["x"]
-        assert part["x"] + part["width"] <= box["x"] + box["width"] + 0.5
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
-    figure = explore(name)
-    keys = {"select": "ArrowDown", "button": "Enter", "input[type=checkbox]": "Space"}
-    keys |= {"input[type=range]": "ArrowLeft", ".handle": "ArrowLeft"}
-    moved = 0
-    for selector, key in keys.items():
-        for control in figure.figure.locator(selector).all():
-            figure.figure.locator(".said").evaluate("said => { said.textContent = '' }")
-            control.press(key)
-            assert figure.said(), f"{selector} {control.inner_text()}"
-            moved += 1
-    assert moved >= 3
-
-
 def test_the_hands_turn_by_the_offset_alone(explore):
     figure = explore("positions")
     table = ops.sinusoidal_positions(64, 16)
     frequencies = 10000.0 ** (-np.arange(0, 16, 2) / 16)
-    figure.slide("t", 11)
-    figure.slide("k", 6)
+    figure.slide(t=11)
+    figure.slide(k=6)
     first = figure.shown("inner")
-    np.testing.assert_allclose(first, table[11] @ table[17], **CLOSE)
-    figure.press("position t", *["ArrowRight"] * 3)
+    close(first, table[11] @ table[17])
+    figure.press("position t", "ArrowRight", "ArrowRight", "ArrowRight")
     figure.press("position t + k", "ArrowLeft", "ArrowRight")
     assert figure.said().startswith("Positions 14 and 20")
-    np.testing.assert_allclose(figure.grid("turn", 8), 6 * frequencies, **CLOSE)
-    np.testing.assert_allclose(figure.shown("inner"), table[14] @ table[20], **CLOSE)
-    np.testing.assert_allclose(figure.shown("cosines"), first, **CLOSE)
+    close(figure.grid("turn", 8), 6 * frequencies)
+    close(figure.shown("inner"), table[14] @ table[20])
+    close(figure.shown("cosines"), first)
     assert figure.shown("gap") < 1e-14
 
 
@@ -166,11 +63,9 @@ WORDS = ["cats", "chase", "mice"]
 def test_attention_starts_with_the_weights_of_the_chapter(explore):
     figure = explore("attention")
     weights = np.array([[1, 2, 1], [4, 1, 2], [2, 4, 1]])
-    np.testing.assert_allclose(
-        figure.grid("weight", 3, 3), weights / weights.sum(axis=1)[:, None], **CLOSE
-    )
-    np.testing.assert_allclose(figure.grid("output", 2), [0, 4], **CLOSE)
-    np.testing.assert_allclose(figure.grid("dscore", 3), np.array([12, -4, -8]) / 7, **CLOSE)
+    close(figure.grid("weight", 3, 3), weights / weights.sum(axis=1)[:, None])
+    close(figure.grid("output", 2), [0, 4])
+    close(figure.grid("dscore", 3), np.array([12, -4, -8]) / 7)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -198,11 +93,11 @@ def test_attention_follows_every_handle(explore, causal, scaled):
     doutput[2] = figure.at("cotangent of the output")
     assert not np.allclose(doutput[2], [2, 1])
     dquery, dkey, dvalue = ops.attention_backward(doutput, cache)
-    np.testing.assert_allclose(figure.grid("weight", 3, 3), cache.weights, **CLOSE)
-    np.testing.assert_allclose(figure.grid("output", 2), output[2], **CLOSE)
+    close(figure.grid("weight", 3, 3), cache.weights)
+    close(figure.grid("output", 2), output[2])
     grads = {"query": stretch * dquery, "key": dkey, "value": dvalue}
     for what, grad in grads.items():
-        np.testing.assert_allclose(figure.grid(f"d{what}", 3, 2), grad, **CLOSE)
+        close(figure.grid(f"d{what}", 3, 2), grad)
         measured = figure.grid(f"measured-{what}", 3, 2)
         np.testing.assert_allclose(measured, grad, atol=1e-8)
         assert np.abs(grad).max() > 0.01
@@ -229,7 +124,7 @@ def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
     figure = explore("mask")
     figure.click(preset)
     figure.choose("after", "after" if after else "")
-    figure.slide("length", 2.5)
+    figure.slide(length=2.5)
     figure.press("mice attends to cats", "ArrowLeft", "Enter")
     keep = keep.copy()
     keep[2, 0] = not keep[2, 0]
@@ -242,10 +137,10 @@ def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
 
     output, weights = run(2.5)
     moved = np.linalg.norm(output - run(1)[0], axis=1)
-    np.testing.assert_allclose(figure.grid("weight", 4, 4), weights, **CLOSE)
-    np.testing.assert_allclose(figure.grid("sum", 4), weights.sum(axis=1), **CLOSE)
-    np.testing.assert_allclose(figure.grid("output", 4, 2), output, **CLOSE)
-    np.testing.assert_allclose(figure.grid("moved", 4), moved, **CLOSE)
+    close(figure.grid("weight", 4, 4), weights)
+    close(figure.grid("sum", 4), weights.sum(axis=1))
+    close(figure.grid("output", 4, 2), output)
+    close(figure.grid("moved", 4), moved)
     if preset == "causal":
         assert (moved[:2] > 0.01).any() == after
 
@@ -304,7 +199,7 @@ def through(block, x, skip, branch):
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
     figure = explore("depth")
-    figure.slide("layers", 5)
+    figure.slide(layers=5)
     figure.press("layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight")
     figure.choose("ways", ways)
     figure.click("other weights")
@@ -338,11 +233,11 @@ def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
 def test_the_optimisers_take_the_packages_steps(explore, turned):
     figure = explore("optimizers")
     figure.choose("turned", "turned" if turned else "")
-    figure.slide("rate", -1.7)
-    figure.slide("adaptive", -0.8)
-    figure.slide("decay", 0.25)
-    figure.slide("at", 20)
-    figure.slide("size", 70)
+    figure.slide(rate=-1.7)
+    figure.slide(adaptive=-0.8)
+    figure.slide(decay=0.25)
+    figure.slide(at=20)
+    figure.slide(size=70)
     figure.press("start", "ArrowLeft", "ArrowLeft", "ArrowDown")
     figure.press("step of the outlier", "ArrowRight", "ArrowRight")
     start = np.array(figure.at("start"))
@@ -379,13 +274,12 @@ def test_the_optimisers_take_the_packages_steps(explore, turned):
             np.linalg.norm(calm[60] - [2, 1]),
         ]
         shown = figure.shown(f"{name}-at", f"{name}-distance", f"{name}-without")
-        np.testing.assert_allclose(shown, expected, **CLOSE)
+        close(shown, expected)
         assert abs(expected[1] - expected[2]) > 0.01
         if name == "adam":
-            np.testing.assert_allclose(
+            close(
                 figure.shown("divisor-before", "divisor-after", "divisor-end"),
                 [roots[20], roots[21], roots[59]],
-                **CLOSE,
             )
 
 
@@ -405,24 +299,22 @@ CATS, CATS_COTANGENT = np.array([4.0, 2, 2, -4]), np.array([1.0, 2, -1, 1])
 @pytest.mark.parametrize("inverted", [False, True])
 def test_dropout_passes_the_gradient_where_the_mask_passes(explore, inverted):
     figure = explore("dropout")
-    figure.slide("p", 0.3)
+    figure.slide(p=0.3)
     figure.tick("inverted", inverted)
     for entry in (0, 1):
-        figure.figure.get_by_label(f"entry {entry}", exact=True).press("Enter")
+        figure.root.get_by_label(f"entry {entry}", exact=True).press("Enter")
     mask = [False, True, True, True]
     scale = 1 if inverted else 0.7
     y, cache = ops.dropout(CATS, 0.3, Coins(mask))
-    np.testing.assert_allclose(figure.grid("y", 4), scale * y, **CLOSE)
-    np.testing.assert_allclose(
-        figure.grid("dx", 4), scale * ops.dropout_backward(CATS_COTANGENT, cache), **CLOSE
-    )
+    close(figure.grid("y", 4), scale * y)
+    close(figure.grid("dx", 4), scale * ops.dropout_backward(CATS_COTANGENT, cache))
 
 
 def test_the_means_over_the_masks_approach_the_input(explore):
     figure = explore("dropout")
     draw = Generator(290)
     draw.uniforms(99 * 8 + 4)  # what the first picture has drawn: masks for both passes
-    figure.slide("p", 0.25)
+    figure.slide(p=0.25)
     for _ in range(3):
         figure.click("draw 100")
     figure.click("draw a mask")
@@ -430,12 +322,12 @@ def test_the_means_over_the_masks_approach_the_input(explore):
     outputs = [ops.dropout(CATS, 0.25, Coins(mask))[0] for mask in throws[:, 0]]
     mean, variance = np.mean(outputs, axis=0), np.var(outputs, axis=0)
     assert figure.shown("count") == 301
-    np.testing.assert_allclose(figure.grid("mean", 4), mean, **CLOSE)
+    close(figure.grid("mean", 4), mean)
     np.testing.assert_allclose(figure.grid("variance", 4), variance, rtol=1e-11)
-    np.testing.assert_allclose(figure.grid("expected", 4), CATS, **CLOSE)
-    np.testing.assert_allclose(figure.grid("spread", 4), CATS**2 / 3, **CLOSE)
+    close(figure.grid("expected", 4), CATS)
+    close(figure.grid("spread", 4), CATS**2 / 3)
     assert np.abs(mean - CATS).max() < 0.5
     figure.tick("fresh", True)
     fresh = draw.uniforms(4) >= 0.25
     dx = ops.dropout_backward(CATS_COTANGENT, DropoutCache(fresh, 0.25))
-    np.testing.assert_allclose(figure.grid("dx", 4), dx, **CLOSE)
+    close(figure.grid("dx", 4), dx)

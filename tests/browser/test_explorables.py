@@ -1,0 +1,75 @@
+"""What holds for every explorable: on a phone, for the keyboard, and after a reset."""
+
+import pytest
+from helpers.explorable import PAGES
+
+PHONE = 360
+RESET = "step", "scramble", "simplex", "layer_norm", "activations", "cost"  # have this button
+every_figure = pytest.mark.parametrize("name", PAGES)
+every_one_with_reset = pytest.mark.parametrize("name", RESET)
+
+
+@every_figure
+def test_on_a_phone_nothing_scrolls_sideways(explore, name):
+    figure = explore(name, PHONE)
+    assert figure.tab.evaluate("document.documentElement.scrollWidth") <= PHONE
+    box = figure.root.bounding_box()
+    inner = figure.root.locator("table, svg, .controls > *").all()
+    for part in (part.bounding_box() for part in inner):
+        assert part["x"] >= box["x"]
+        assert part["x"] + part["width"] <= box["x"] + box["width"] + 0.5
+
+
+@every_one_with_reset
+def test_on_a_phone_every_word_can_be_read(explore, name):
+    figure = explore(name, PHONE)
+    texts = figure.root.locator("svg text").evaluate_all(
+        """all => all.filter((text) => text.textContent.trim()).map((text) => {
+            const box = text.getBoundingClientRect();
+            return [box.left, box.right, box.height, text.textContent];
+        })"""
+    )
+    assert [text for text in texts if text[0] < 0 or text[1] > PHONE] == []
+    assert min(height for _, _, height, _ in texts) > 11
+
+
+@every_one_with_reset
+def test_what_moves_is_reached_by_keyboard_and_has_a_name(explore, name):
+    figure = explore(name)
+    assert figure.said()
+    parts = figure.root.locator(".handle, input, select, button").evaluate_all(
+        """all => all.map((part) => [part.tabIndex, part.getAttribute("aria-label")
+            || part.labels?.[0]?.textContent || part.textContent])"""
+    )
+    assert len(parts) >= 4
+    assert [part for part in parts if part[0] or not part[1].strip()] == []
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {*RESET}))
+def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
+    figure, moved = explore(name), 0
+    keys = {"select": "ArrowDown", "button": "Enter", "input[type=checkbox]": "Space"}
+    keys |= {"input[type=range]": "ArrowLeft", ".handle": "ArrowLeft"}
+    for selector, key in keys.items():
+        for control in figure.root.locator(selector).all():
+            figure.root.locator(".said").evaluate("said => { said.textContent = '' }")
+            control.press(key)
+            assert figure.said(), f"{selector} {control.inner_text()}"
+            moved += 1
+    assert moved >= 3
+
+
+@every_one_with_reset
+def test_reset_takes_every_move_back(explore, name):
+    figure = explore(name)
+    root, fresh = figure.root, figure.everything()
+    for handle in root.locator(".handle").all():
+        for key in ("ArrowUp", "ArrowRight", "ArrowRight"):
+            handle.press(key)
+    for slider in root.locator('input[type="range"]').all():
+        slider.press("ArrowLeft")
+    for toggle in root.locator('input[type="checkbox"]').all():
+        toggle.click()
+    assert figure.everything() != fresh
+    figure.click("Reset")
+    assert figure.everything() == fresh
