@@ -13,8 +13,9 @@ from transformer_core.optim import SGD, Adam, warmup_stable_decay
 from transformer_practice import examine
 from transformer_practice.engine import answer, runs
 from transformer_practice.engine.explain import MUSEUM
+from transformer_practice.engine.pages import numbers_of
 from transformer_practice.engine.running import ENDLESS, Failed
-from transformer_practice.exercises import find_exercise
+from transformer_practice.exercises import every_exercise, find_exercise
 from transformer_practice.exercises.many_machines import norm_over_ranks
 
 
@@ -789,3 +790,15 @@ def test_a_guess_under_which_the_right_function_never_ends_is_given_up():
     assert not examine("steps_to_half", one_too_many).right
     assert not examine("steps_to_half", lambda x, coefficients: 7).right
     assert process_time() - start < 60  # and not for ever
+
+
+def test_a_report_names_chapter_and_equations_as_the_book_numbers_them():
+    forward, backward = ops.layer_norm, lambda dy, cache: (dy, dy, dy)
+    report = examine("layer_norm", forward, backward)
+    assert report.next.startswith("-> chapter 6, Layer normalisation: (6.1), (6.7)\n")
+
+
+@pytest.mark.parametrize("exercise", every_exercise(), ids=lambda each: each.name)
+def test_every_equation_of_an_exercise_has_a_number(exercise):
+    labels = [label for each in exercise.functions for label in each.equation.split(", ")]
+    assert all(label in numbers_of() for label in labels if label.startswith("eq:"))

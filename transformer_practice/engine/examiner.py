@@ -9,6 +9,7 @@ from transformer_core.gradient_check import gradient_error
 from transformer_practice.engine.answer import Answer
 from transformer_practice.engine.exercise import Exercise, titles_of
 from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
+from transformer_practice.engine.pages import place_of
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import NotWritten
 from transformer_practice.engine.runs import LEFT, TOLERANCE, Runs, run_right
@@ -206,7 +207,7 @@ def told(answer, stages, own):
     if right:
         worst = max((e for row in errors.values() for e in row.values()), default=0)
         notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
-    where = f"-> chapter {exercise.chapter}"
+    where = f"-> {place_of(exercise)}"
     more = "" if right else f"\ntransformer-practice hint FOLDER {exercise.name}    for a hint"
     return Report(
         exercise.name,

@@ -1,0 +1,35 @@
+"""Where the built book has what an exercise is about: the numbers of its page and equations."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+from transformer_practice.engine.exercise import Exercise
+
+
+def place_of(exercise: Exercise) -> str:
+    """Say the chapter of an exercise, and its equations: "chapter 6, ...: (6.1), (6.7)"."""
+    page = pages()[exercise.chapter]
+    labels = dict.fromkeys(
+        label for about in exercise.functions for label in about.equation.split(", ")
+    )
+    numbers = [f"({numbers_of()[label]})" for label in labels if label in numbers_of()]
+    colon = ": " if numbers else ""
+    return f"chapter {page['number']}, {page['title']}{colon}{', '.join(numbers)}"
+
+
+@cache
+def pages() -> dict[str, dict]:
+    """Return the number, the title and the equations of each page, as the book was built last."""
+    path = Path(__file__).parents[1] / "pages.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def numbers_of() -> dict[str, str]:
+    """Return the number of each labelled equation: "6.1"."""
+    return {
+        label: f"{page['number']}.{at}"
+        for page in pages().values()
+        for at, label in enumerate(page["equations"], 1)
+    }
