@@ -1,10 +1,12 @@
 """Let mutmut make mistakes in ops and optim, and run their tests: ``make mutants-generated``.
 
 Succeeds if those mutants survive that ``tests/generated/equivalent.toml`` lists, and no other. A
-mutant is known by its file and its changed line, so that the list outlives changes elsewhere.
+mutant is known by its file, its function and what it makes of one of its statements, however these
+are formatted, so that the list outlives changes elsewhere.
 """
 
 import argparse
+import ast
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+MUTANTS = ROOT / "mutants"
 EQUIVALENT = ROOT / "tests/generated/equivalent.toml"
 WITHOUT_A_VERDICT = ("not checked", "timeout")  # left out by NAME; stopped, so killed
 
@@ -26,7 +29,7 @@ def main(arguments=None):
     )
     parser.add_argument("--workers", type=int, default=2, help="how many run at a time")
     options = parser.parse_args(arguments)
-    shutil.rmtree(ROOT / "mutants", ignore_errors=True)  # of an older run
+    shutil.rmtree(MUTANTS, ignore_errors=True)  # of an older run
     mutmut("run", "--max-children", str(options.workers), *options.names)
     found = survivors()
     listed = equivalent()
@@ -44,18 +47,26 @@ def survivors():
     """Ask mutmut which mutants of its last run survive."""
     lines = mutmut("results", capture_output=True).splitlines()
     verdicts = (line.strip().rsplit(": ", 1) for line in lines)
-    return {
-        key(mutmut("show", name, capture_output=True))
-        for name, verdict in verdicts
-        if verdict not in WITHOUT_A_VERDICT
-    }
+    return {key(name) for name, verdict in verdicts if verdict not in WITHOUT_A_VERDICT}
 
 
-def key(diff):
-    """Return the file of a diff and what the mutant makes of its line."""
-    _, _, changes = diff.partition("\n+++ transformer_core/")
-    file, *lines = changes.splitlines()
-    return " ".join([f"{file}:", *(line[1:].strip() for line in lines if line[0] == "+")])
+def key(name):
+    """Return a mutant's file and function, and the statement that it changes, as it makes it.
+
+    mutmut writes the mutants of a function beside it, as ``xǁAdamǁstep__mutmut_3``.
+    """
+    module, _, mutant = name.rpartition(".")
+    original = mutant.partition("__mutmut_")[0]
+    function = original.removeprefix("x_").removeprefix("xǁ").replace("ǁ", ".")
+    file = Path(*module.split(".")).with_suffix(".py")
+    statements = {}
+    for node in ast.walk(ast.parse((MUTANTS / file).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            mangled, node.name = node.name, function.rpartition(".")[2]
+            statements[mangled] = ast.unparse(node).splitlines()
+    both = zip(statements[f"{original}__mutmut_orig"], statements[mutant], strict=True)
+    changed = next(new for old, new in both if new != old)
+    return f"{file.relative_to('transformer_core').as_posix()}, {function}: {changed.strip()}"
 
 
 def equivalent():

@@ -4,41 +4,59 @@ import pytest
 import run_generated_mutants
 from helpers.texts import ROOT, read
 
-LINEAR = "ops/linear.py: y = x.reshape(-2, x.shape[-1]) @ weight"
-DIFF = """\
-# transformer_core.ops.linear.x_linear__mutmut_34: survived
---- transformer_core/ops/linear.py
-+++ transformer_core/ops/linear.py
-@@ -1,2 +1,2 @@
-     check_shape("x", x, ..., "D")
--    y = x.reshape(-1, x.shape[-1]) @ weight
-+    y = x.reshape(-2, x.shape[-1]) @ weight
+LINEAR = "ops/linear.py, linear: y = x.reshape(-2, x.shape[-1]) @ weight"
+MODULE = """\
+def x_linear__mutmut_orig(x, weight):
+    y = x.reshape(-1, x.shape[-1]) @ weight  # as one matrix
+    return y
+
+def x_linear__mutmut_2(x, weight):
+    y = (
+        x.reshape(-2, x.shape[-1])
+        @ weight
+    )
+    return y
+
+class SGD:
+    def xǁSGDǁ__init____mutmut_orig(self, momentum=0): pass
+    def xǁSGDǁ__init____mutmut_1(self, momentum=1): pass
 """
 
 
 @pytest.fixture
-def mutmut(monkeypatch):
-    """Stand in for mutmut, which the tests do not need: one mutant of the first two survives."""
-    verdicts = ["    linear_1: survived", "    linear_2: timeout", "    add_3: not checked"]
-    answers = {"run": None, "results": "\n".join(verdicts), "show": DIFF}
+def mutmut(monkeypatch, tmp_path):
+    """Stand in for mutmut, which the tests do not need: one of three mutants survives."""
+    ops = "transformer_core.ops."
+    verdicts = [f"    {ops}linear.x_linear__mutmut_2: survived"]
+    verdicts += ["    linear_3: timeout", "    add_3: not checked"]
+    mutants = tmp_path / "mutants"
     asked = []
 
     def answer(command, *arguments, capture_output=False):
         asked.append((command, *arguments))
-        return answers[command]
+        if command == "results":
+            return "\n".join(verdicts)
+        room = mutants / "transformer_core/ops"
+        room.mkdir(parents=True)
+        (room / "linear.py").write_text(MODULE, encoding="utf-8")
 
+    monkeypatch.setattr(run_generated_mutants, "MUTANTS", mutants)
     monkeypatch.setattr(run_generated_mutants, "mutmut", answer)
     monkeypatch.setattr(run_generated_mutants, "equivalent", lambda: {LINEAR})
     return asked
 
 
-def test_a_mutant_is_known_by_its_file_and_its_line():
-    assert run_generated_mutants.key(DIFF) == LINEAR
+def test_a_mutant_is_known_by_its_file_its_function_and_its_statement(mutmut):
+    run_generated_mutants.mutmut("run")
+    module = "transformer_core.ops.linear"
+    assert run_generated_mutants.key(f"{module}.x_linear__mutmut_2") == LINEAR
+    method = "ops/linear.py, SGD.__init__: def __init__(self, momentum=1):"
+    assert run_generated_mutants.key(f"{module}.xǁSGDǁ__init____mutmut_1") == method
 
 
 def test_survivors_that_are_listed_are_no_failure(capsys, mutmut):
     assert run_generated_mutants.main(["--workers", "1"]) == 0
-    assert mutmut == [("run", "--max-children", "1"), ("results",), ("show", "linear_1")]
+    assert mutmut == [("run", "--max-children", "1"), ("results",)]
     assert capsys.readouterr().out == "1 survive that are equivalent\n"
 
 
@@ -65,5 +83,5 @@ def test_every_entry_of_the_list_has_its_reason_and_an_existing_file():
     for entry in entries:
         assert entry.keys() == {"reason", "mutants"} and len(entry["reason"]) > 20
     for mutant in mutants:
-        file, _, line = mutant.partition(": ")
-        assert line and (ROOT / "transformer_core" / file).is_file()
+        file, _, rest = mutant.partition(", ")
+        assert ": " in rest and (ROOT / "transformer_core" / file).is_file()
