@@ -12,7 +12,7 @@ PAGES = {
     "layer_norm": "150_layer_norm",
     "activations": "160_feed_forward",
     "attention": "210_attention",
-    "mask": "210_attention",
+    "mask": "215_masks",
     "positions": "230_embedding",
     "optimizers": "240_optimizers",
     "depth": "270_residual",

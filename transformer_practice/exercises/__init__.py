@@ -21,6 +21,7 @@ CHAPTERS = (
     "160_feed_forward",
     "170_when_checks_lie",
     "210_attention",
+    "215_masks",
     "220_multi_head_attention",
     "230_embedding",
     "240_optimizers",

@@ -1,10 +1,10 @@
-"""Chapter 210: attention, and its masks."""
+"""Chapter 210: attention."""
 
 import numpy as np
 
 from transformer_core import ops
 from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
-from transformer_practice.engine.points import Point, sampler
+from transformer_practice.engine.points import sampler
 
 
 def random_keep(B, H, T, S):
@@ -104,28 +104,6 @@ def key_terms(point):
     }
 
 
-def causal_points():
-    return [
-        Point("generic", {"length": 5}, sizes={"T": 5}),
-        Point("one position", {"length": 1}),
-        Point("generic, other sizes", {"length": 3}, sizes={"T": 3}),
-    ]
-
-
-def padding_points():
-    lengths = np.array([4, 1, 5, 0, 3])
-    return [
-        Point("generic", {"lengths": lengths, "length": 7}, sizes={"B": 5, "S": 7}),
-        Point("no padding", {"lengths": np.array([7, 7]), "length": 7}),
-        Point("an empty sequence", {"lengths": np.array([0]), "length": 2}),
-        Point(
-            "generic, other sizes",
-            {"lengths": np.array([2, 3]), "length": 4},
-            sizes={"B": 2, "S": 4},
-        ),
-    ]
-
-
 def streaming_attention(query, key, value, block):
     """Read the keys block by block, and never hold a row of weights."""
     top = np.full((len(query), 1), -np.inf)
@@ -156,8 +134,6 @@ def streaming_points():
 
 
 EXERCISES = [
-    Exercise(forward=ops.causal_keep, points=causal_points),
-    Exercise(forward=ops.padding_keep, points=padding_points),
     OpExercise(
         forward=ops.attention,
         inputs=("query", "key", "value"),
