@@ -186,7 +186,7 @@ class EquationLedger(SphinxDirective):
     def run(self):
         root = Path(self.env.srcdir)
         checks = self.env.equation_checks
-        self.functions = known = functions(root)
+        known = functions(root)
         labels = gradient_equations(root)
         lacking = [
             *(f"no docstring names {label}" for label in labels if label not in known),
@@ -196,16 +196,16 @@ class EquationLedger(SphinxDirective):
             raise ExtensionError("equation ledger: " + "; ".join(lacking))
         rows = ["| Equation | Function | Witnesses | Tests |", "|---|---|---|---|"]
         for label in labels:
-            path, name, line = function = known[label]
+            path, name, line = known[label]
             place = self.repository_link(path, line)
             tests = "<br>".join(
                 f"{name.removeprefix('test_').replace('_', ' ')} (`{file}`)"
                 for file, name in (test.split("::") for test in checks[label]["tests"])
             )
             rows.append(
-                f"| {{eq}}`{label}` "
+                f"| {{eq}}`{label}`<br>{title(label)} "
                 f"| {{ref}}`{name} <{listing_id(path, name)}>`<br>{place} "
-                f"| {self.witnesses(function)} | {tests} |"
+                f"| {witnesses(checks[label]['errors'])} | {tests} |"
             )
         rows += ["", "\n\n".join(self.env.equation_checks_from)]
         table, *_ = tables = self.parse_text_to_nodes("\n".join(rows))
@@ -220,19 +220,25 @@ class EquationLedger(SphinxDirective):
         base = f"{options['repository_url']}/blob/{options['repository_branch']}"
         return f"[`{path}:{line}`]({base}/{path}#L{line})"
 
-    def witnesses(self, function):
-        """What the witnesses have measured of a function, under any of its equations."""
-        found = {}
-        for label, check in self.env.equation_checks.items():
-            if self.functions.get(label) == function:
-                for witness, error in check["errors"].items():
-                    found[witness] = max(found.get(witness, 0.0), error)
-        lines = [
-            f"{title} {found[witness]:.0e}" if error else title
-            for witness, title, error in WITNESSES
-            if witness in found
-        ]
-        return "<br>".join(lines)
+
+def title(label):
+    """An equation's name, from its label: what is differentiated, and by what or in which form."""
+    return (
+        label.removeprefix("eq:")
+        .replace("-backward-", ", ")
+        .replace("-backward", "")
+        .replace("-", " ")
+    )
+
+
+def witnesses(errors):
+    """What the tests of an equation have measured."""
+    lines = [
+        f"{name} {errors[witness]:.0e}" if error else name
+        for witness, name, error in WITNESSES
+        if witness in errors
+    ]
+    return "<br>".join(lines) or "–"
 
 
 def listing_id(path, name):

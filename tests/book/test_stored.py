@@ -146,3 +146,9 @@ def test_a_ledger_holds_while_tests_and_the_size_of_errors_are_the_same():
         assert list(ledger.differences(stored, other))
     (said,) = ledger.differences(stored, checks("a", pytorch=2e-10, sympy=0.0))
     assert said == "eq:a-backward: expected ['a', 'b'], got ['a']"
+
+
+def test_a_row_of_the_ledger_names_its_equation_and_shows_its_own_errors():
+    assert ledger.title("eq:layer-norm-backward-parameters") == "layer norm, parameters"
+    assert ledger.title("eq:linear-backward") == "linear"
+    assert ledger.witnesses({"sympy": 0.0, "pytorch": 2e-16}) == "SymPy: exact<br>PyTorch 2e-16"
