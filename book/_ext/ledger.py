@@ -234,7 +234,7 @@ def title(label):
 def witnesses(errors):
     """What the tests of an equation have measured."""
     lines = [
-        f"{name} {errors[witness]:.0e}" if error else name
+        f"{name} [{errors[witness]:.0e}]{{.pasted-text}}" if error else name
         for witness, name, error in WITNESSES
         if witness in errors
     ]

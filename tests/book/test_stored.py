@@ -151,4 +151,5 @@ def test_a_ledger_holds_while_tests_and_the_size_of_errors_are_the_same():
 def test_a_row_of_the_ledger_names_its_equation_and_shows_its_own_errors():
     assert ledger.title("eq:layer-norm-backward-parameters") == "layer norm, parameters"
     assert ledger.title("eq:linear-backward") == "linear"
-    assert ledger.witnesses({"sympy": 0.0, "pytorch": 2e-16}) == "SymPy: exact<br>PyTorch 2e-16"
+    shown = ledger.witnesses({"sympy": 0.0, "pytorch": 2e-16})
+    assert shown == "SymPy: exact<br>PyTorch [2e-16]{.pasted-text}"
