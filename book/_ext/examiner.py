@@ -1,4 +1,4 @@
-"""What the examiner says of answers whose mistakes are known: its confusion matrix.
+"""What the examiner says of answers whose mistakes are known.
 
 ``python book/_ext/examiner.py`` examines them all and stores what is found, where what is stored
 does not hold.
@@ -69,13 +69,13 @@ def answer(finding):
 
 
 class Confusion(SphinxDirective):
-    """What was found: ``{confusion} totals``, ``matrix``, ``unknown`` or ``times``."""
+    """What was found: ``{confusion} totals``, ``planted``, ``unknown`` or ``times``."""
 
     required_arguments = 1
 
     def run(self):
         (part,) = self.arguments
-        parts = {"totals": totals, "matrix": matrix, "unknown": unknown, "times": times}
+        parts = {"totals": totals, "planted": planted, "unknown": unknown, "times": times}
         if part not in parts:
             raise self.error(f"expected one of {', '.join(parts)}, got {part}")
         examined = self.env.examined
@@ -100,14 +100,14 @@ def totals(findings):
     others = [f for f in unseen if f["mistakes"] and not is_first(f)]
     return f"""\
 - **{len(passed)} of {len(right)} right answers**, to {len(exercises)} exercises, are called right.
-- **{len(first)} of {len(planted)} answers with a planted mistake**, {share(first, planted)}, have
-  it named first. {len(labels)} mistakes of the catalogue are planted. In {len(tied)} of these
-  answers other mistakes come to the same, and are named too.
-- **{len(unnamed)} of {len(unknown)} answers with a mistake that the catalogue does not hold** are
-  called wrong and given no name. Of {len(told)} the examiner still says what the error is like.
-- **{len(new)} of {len(unseen)} answers with a mistake in a form that it was not taught**,
-  {share(new, unseen)}, have it named first, and {len(others) or "none"} another. Nothing was mended
-  after these were written."""
+- **{len(new)} of {len(unseen)} answers with a mistake of the catalogue in a form that it lacks**,
+  {share(new, unseen)}, have it named first, and {len(others) or "none"} another. Nothing was
+  changed after these were written.
+- **{len(unnamed)} of {len(unknown)} answers with a mistake that the catalogue lacks** are called
+  wrong and given no name. For {len(told)} of them the report says what the error looks like.
+- **{len(first)} of {len(planted)} answers with a mistake of the catalogue in a form that it has**,
+  {share(first, planted)}, have it named first. {len(labels)} mistakes are planted. In {len(tied)} of
+  these answers other mistakes give the same numbers, and are named too."""
 
 
 def is_first(found):
@@ -118,33 +118,27 @@ def share(part, whole):
     return f"{100 * len(part) / len(whole):.3g} %"
 
 
-def matrix(findings):
-    """For each group a matrix: a mistake a row, a diagnosis a column."""
+def planted(findings):
+    """For each group how many planted mistakes are named first, and what was said of the others."""
     groups = {}
     for found in findings["planted"]:
         groups.setdefault(found["group"], []).append(found)
-    return "\n\n".join(f"**{group}**\n\n{matrix_of(found)}" for group, found in groups.items())
-
-
-def matrix_of(found):
-    labels = list(dict.fromkeys(f["label"] for f in found))
-    counts = Counter((f["label"], diagnosis(f, labels)) for f in found)
-    seen = {column for _, column in counts}
-    columns = [*labels, *(c for c in ("another", "none", "right") if c in seen)]
-    heads = [labels.index(c) + 1 if c in labels else c for c in columns]
-    lines = [f"| | Planted | {' | '.join(map(str, heads))} |", f"|--:|---|{'--:|' * len(columns)}"]
-    for number, label in enumerate(labels, start=1):
-        cells = (str(counts[label, column] or "·") for column in columns)
-        lines.append(f"| {number} | `{label}` | {' | '.join(cells)} |")
+    lines = ["| Group | Mistakes | Answers | Named first | The others |", "|---|--:|--:|--:|---|"]
+    for group, found in groups.items():
+        others = [f for f in found if not is_first(f)]
+        said = "; ".join(f"`{f['label']}`: {diagnosis(f)}" for f in others)
+        mistakes = len({f["label"] for f in found})
+        lines.append(
+            f"| {group} | {mistakes} | {len(found)} | {len(found) - len(others)} | {said or '–'} |"
+        )
     return "\n".join(lines)
 
 
-def diagnosis(found, labels):
-    """The column of a finding: the mistake that is named first."""
-    if not found["mistakes"]:
-        return "right" if found["right"] else "none"
-    first, *_ = found["mistakes"]
-    return first if first in labels else "another"
+def diagnosis(found):
+    """What is said of a mistake that is not named first."""
+    if found["mistakes"]:
+        return f"called `{found['mistakes'][0]}`"
+    return "called right" if found["right"] else "wrong, without a name"
 
 
 def unknown(findings):

@@ -151,12 +151,10 @@ def test_every_form_of_a_mistake_can_be_planted(name):
             pass
 
 
-def test_the_matrix_shows_what_is_named_in_the_place_of_a_mistake():
-    named = [("a", ["a"]), ("a", ["b", "a"]), ("b", ["c"]), ("b", [])]
-    found = [{"label": label, "mistakes": mistakes, "right": False} for label, mistakes in named]
-    assert page.matrix_of(found).splitlines() == [
-        "| | Planted | 1 | 2 | another | none |",
-        "|--:|---|--:|--:|--:|--:|",
-        "| 1 | `a` | 1 | 1 | · | · |",
-        "| 2 | `b` | · | · | 1 | 1 |",
+def test_the_table_counts_what_is_named_first_and_says_what_the_others_are_called():
+    named = [("a", ["a"], False), ("a", ["b", "a"], False), ("b", [], False), ("b", [], True)]
+    keys = "label", "mistakes", "right"
+    found = [{"group": "g"} | dict(zip(keys, each, strict=True)) for each in named]
+    assert page.planted({"planted": found}).splitlines()[2:] == [
+        "| g | 2 | 4 | 1 | `a`: called `b`; `b`: wrong, without a name; `b`: called right |"
     ]
