@@ -15,7 +15,7 @@ from book.living_models import in_eight_bits, read_script, round_rows, write_scr
 
 NOTEBOOKS = {
     "mini_bert": "notebooks/350_train_bert.ipynb",
-    "date_reader": "notebooks/330_train_encoder_decoder.ipynb",
+    "date_reader": "notebooks/335_train_encoder_decoder.ipynb",
 }
 SETTINGS = {"spec": {"width": 3}, "pieces": ["a", "##é", '"', "</script>"]}
 

@@ -64,7 +64,7 @@ class MiniBert(LiveModel):
 
 
 class DateReader(LiveModel):
-    model, notebook = "date_reader", "notebooks/330_train_encoder_decoder"
+    model, notebook = "date_reader", "notebooks/335_train_encoder_decoder"
 
     @staticmethod
     def still(example):

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from statistics import median
 
@@ -106,8 +105,8 @@ def totals(findings):
 - **{len(unnamed)} of {len(unknown)} answers with a mistake that the catalogue lacks** are called
   wrong and given no name. For {len(told)} of them the report says what the error looks like.
 - **{len(first)} of {len(planted)} answers with a mistake of the catalogue in a form that it has**,
-  {share(first, planted)}, have it named first. {len(labels)} mistakes are planted. In {len(tied)} of
-  these answers other mistakes give the same numbers, and are named too."""
+  {share(first, planted)}, have it named first. {len(labels)} mistakes are planted. In {len(tied)}
+  of these answers other mistakes give the same numbers, and are named too."""
 
 
 def is_first(found):

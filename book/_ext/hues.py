@@ -12,7 +12,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Name
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-PAGES = re.compile(r"(book|notebooks)/(010|210|215|220|290|330)_")
+PAGES = re.compile(r"(book|notebooks)/(010|210|215|220|290|330|335)_")
 QUANTITIES = {"q": "query", "k": "key", "v": "value"}
 # What is passed over, then: a bold letter, a letter with indices, a matrix that makes one of them.
 LETTERS = re.compile(

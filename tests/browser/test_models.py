@@ -20,7 +20,7 @@ from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.tasks.dates import recipe
 
 WEIGHTS = ROOT / "book/_static/models"
-BERT, DATES = "350_train_bert", "330_train_encoder_decoder"
+BERT, DATES = "350_train_bert", "335_train_encoder_decoder"
 PHONE = 360
 LONG = (
     "Return a new array of given shape and type, where the elements along each [MASK] are copied "

@@ -1,76 +1,13 @@
-"""Chapter 330: the decoder, and what it writes."""
-
-from collections.abc import Callable
-from typing import Any
+"""Chapter 335: what the trained decoder writes."""
 
 import numpy as np
 
-from transformer_core.layers import DecoderLayer, LayerSpec
-from transformer_core.models import Decoder, EncoderDecoder, StackSpec
-from transformer_core.ops import causal_keep, padding_keep
-from transformer_practice.engine.exercise import Exercise, LayerExercise
-from transformer_practice.engine.points import Draws, Point, sampler
-from transformer_practice.exercises.train_encoder import at_random, at_random_point
-
-
-def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
-    def source_keep(B, S):
-        lengths = np.full(B, S)
-        lengths[0] -= 1
-        return padding_keep(lengths, S)
-
-    def build(D=8, H=2, F=7, *, layers=layers, **changed):
-        return at_random_point(kind, D, H, F, *layers, **settings, **changed)
-
-    draw = sampler(
-        "B T S D H F",
-        self=build,
-        x="B T D",
-        source="B S D",
-        keep=lambda T: causal_keep(T),
-        source_keep=source_keep,
-        rng=None,
-        cotangent="B T D",
-    )
-    generic = draw("generic", 3, 4, 5, 8, 2, 7)
-    source, keep = generic.arguments["source"], generic.arguments["source_keep"]
-    one_layer = generic.variant("one layer", self=build(layers=(1,)))
-    return [
-        generic,
-        generic.variant("post-LN", self=build(placement="post")),
-        generic.variant("dropout", self=build(dropout=0.3), rng=Draws(5)),
-        generic.variant("T = S", source=source[:, :4], source_keep=keep[..., :4]),
-        generic.variant("no masks", keep=None, source_keep=None),
-        generic.sliced("one sequence", np.s_[1:2], "x", "source", "source_keep"),
-        *([one_layer] if layers else []),
-        draw("generic, other sizes", 2, 5, 3, 4, 2, 6),
-    ]
-
-
-def decoder_layer_points():
-    return decoder_points(DecoderLayer, ())
-
-
-def stack_points():
-    points = decoder_points(Decoder, (2,), final_norm=True)
-    without = at_random_point(Decoder, 8, 2, 7, 3, final_norm=False)
-    return [*points, points[0].variant("three layers, no final norm", self=without)]
-
-
-def terms_of_the_source(point):
-    """What each layer returns for the source."""
-    build, *inputs = point.arguments.values()
-    decoder = build(np.float64)
-    *inputs, draws = inputs
-    rng = np.random.default_rng(draws.seed) if draws else None
-    _, cache = decoder.forward(*inputs, rng)
-    dy, terms = point.cotangent, {}
-    if decoder.final_norm:
-        dy, _ = decoder.final_norm.backward(dy, cache.final_norm)
-    for i in reversed(range(len(decoder.layers))):
-        dy, dsource, _ = decoder.layers[i].backward(dy, cache.layers[i])
-        terms[f"the term of layer {i}"] = dsource
-    return terms
+from transformer_core.layers import LayerSpec
+from transformer_core.models import EncoderDecoder, StackSpec
+from transformer_core.ops import padding_keep
+from transformer_practice.engine.exercise import Exercise
+from transformer_practice.engine.points import Point
+from transformer_practice.exercises.train_encoder import at_random
 
 
 def read_plainly(
@@ -116,15 +53,4 @@ def reading_points():
     ]
 
 
-EXERCISES = [
-    LayerExercise(
-        forward=DecoderLayer.forward, inputs=("x", "source"), points=decoder_layer_points
-    ),
-    LayerExercise(
-        forward=Decoder.forward,
-        inputs=("x", "source"),
-        points=stack_points,
-        terms={"dsource": terms_of_the_source},
-    ),
-    Exercise(forward=read_plainly, points=reading_points),
-]
+EXERCISES = [Exercise(forward=read_plainly, points=reading_points)]
