@@ -1,7 +1,7 @@
 """The sentence that runs through the whole book: numbers small enough for paper.
 
 The three embeddings have the means 1, 1, -1 and the standard deviations 3, 1, 3. One head of
-attention has the queries and keys below, of K = 4 entries, so that its scores are whole multiples
+attention has the queries and keys below, of d_k = 4 entries, so that its scores are whole multiples
 of ln 2 and its weights are fractions with the denominators 4 and 7. Its values have 2 entries; all
 but one entry of its output are whole numbers.
 """

@@ -175,7 +175,7 @@ KEEP[1, 0, 2] = False  # a query that may attend to nothing
 SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
-UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * K_v is not D
+UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
 WIDTH = 6
 
 

@@ -211,10 +211,10 @@ def test_leading_axes_are_free(rng):
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"query": np.ones(3)}, r"query: expected shape \(\.\.\., T, K\), got \(3,\)"),
+        ({"query": np.ones(3)}, r"query: expected shape \(\.\.\., T, d_k\), got \(3,\)"),
         ({"key": np.ones((2, 5, 4))}, r"key: .* \(2, S, 3\), got \(2, 5, 4\)"),
         ({"key": np.ones((1, 5, 3))}, r"key: .* \(2, S, 3\), got \(1, 5, 3\)"),
-        ({"value": np.ones((2, 4, 6))}, r"value: .* \(2, 5, K_v\), got \(2, 4, 6\)"),
+        ({"value": np.ones((2, 4, 6))}, r"value: .* \(2, 5, d_v\), got \(2, 4, 6\)"),
         ({"query": np.ones((2, 0, 3))}, "query: expected at least one element"),
         ({"value": None}, "value: expected a NumPy array, got NoneType"),
         ({"keep": np.ones((4, 5))}, "keep: expected booleans, .* got float64"),

@@ -55,7 +55,7 @@ def test_split_is_a_view(rng):
         (lambda: split_heads(np.ones((2, 3, 4)), 0), "heads: .* at least 1, got 0"),
         (lambda: split_heads(np.ones((2, 3, 4)), 2.0), "heads: .* got 2.0"),
         (lambda: split_heads(np.ones((3, 4)), 2), r"x: .* \(B, T, D\), got \(3, 4\)"),
-        (lambda: merge_heads(np.ones((2, 3, 4))), r"\(B, H, T, K\), got \(2, 3, 4\)"),
+        (lambda: merge_heads(np.ones((2, 3, 4))), r"\(B, H, T, d_k\), got \(2, 3, 4\)"),
         (lambda: check_heads(6, 4), "heads: expected a divisor of the width 6, got 4"),
     ],
 )

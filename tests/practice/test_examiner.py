@@ -471,7 +471,7 @@ def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
         (
             "attention",
             scaled_by(1),
-            "y is what it should be if query were 1/sqrt(K) times as large.",
+            "y is what it should be if query were 1/sqrt(d_k) times as large.",
         ),
         ("softmax", masked_by_a_product, "y is what it should be if x were multiplied by keep."),
         ("mean_squared_error", sum_of_all, "y is B * T * D times what it should be."),

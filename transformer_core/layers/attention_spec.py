@@ -11,8 +11,8 @@ from transformer_core.foundation.checks import (
 from transformer_core.ops.heads import check_heads
 
 # What queries and keys may go through, head by head, before their products: rotated by their
-# positions, normalised. A new one is a new file and a line here. It is built by (K, dtype), once
-# for the queries and once for the keys; forward(x, first) maps (B, H, T, K) to (B, H, T, K), of
+# positions, normalised. A new one is a new file and a line here. It is built by (d_k, dtype), once
+# for the queries and once for the keys; forward(x, first) maps (B, H, T, d_k) to (B, H, T, d_k), of
 # the positions from ``first`` on, and backward(dy, cache) returns dx and the gradients.
 TRANSFORMS: dict[str, Callable] = {}
 
@@ -26,7 +26,7 @@ class AttentionSpec:
     heads : int
         H.
     key_width, value_width : int, optional
-        K, of queries and keys, and K_v, of values. Default: D / H, and H has to divide D.
+        d_k, of queries and keys, and d_v, of values. Default: D / H, and H has to divide D.
     bias : bool
         False: none of the projections has one.
     key_heads : int, optional
@@ -69,7 +69,7 @@ class AttentionSpec:
         return value if isinstance(value, AttentionSpec) else cls(value)
 
     def head_widths(self, width: int) -> tuple[int, int]:
-        """Return K and K_v in a model of a width D."""
+        """Return d_k and d_v in a model of a width D."""
         check_positive_int("width", width)
         if self.key_width is None or self.value_width is None:
             check_heads(width, self.heads)

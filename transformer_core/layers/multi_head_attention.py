@@ -23,27 +23,27 @@ from transformer_core.ops.linear import LinearCache
 
 
 class KeyValue:
-    """Keys (B, G, S, K) and values (B, G, S, K_v) that later positions attend to.
+    """Keys (B, G, S, d_k) and values (B, G, S, d_v) that later positions attend to.
 
     They are the front of arrays that have room for as many again: what S steps copy grows with S
     and not with its square. Extending leaves what was there before as it was, for whoever has it.
 
     Parameters
     ----------
-    key : ndarray (B, G, S, K)
-    value : ndarray (B, G, S, K_v)
+    key : ndarray (B, G, S, d_k)
+    value : ndarray (B, G, S, d_v)
     """
 
     def __init__(self, key: np.ndarray, value: np.ndarray):
         if np.shape(key)[:3] != np.shape(value)[:3]:
             raise ValueError(
-                f"value: expected shape {np.shape(key)[:3]} and K_v, got {np.shape(value)}"
+                f"value: expected shape {np.shape(key)[:3]} and d_v, got {np.shape(value)}"
             )
         for name, array in (("key", key), ("value", value)):
             numbers = isinstance(array, np.ndarray) and array.dtype.kind in "fcO"
             if not numbers or array.ndim != 4:
                 raise ValueError(
-                    f"{name}: expected floating-point numbers of shape (B, G, S, K), got "
+                    f"{name}: expected floating-point numbers of shape (B, G, S, d_k), got "
                     f"{np.asarray(array).dtype} of {np.shape(array)}"
                 )
         self.arrays = key, value
@@ -155,7 +155,7 @@ class MultiHeadAttention(Layer):
         return transform.forward(x, first) if transform else (x, None)
 
     def attend(self, query, key, value, keep, rng):
-        """Attend in every head by itself: (B, T, H*K), (B, S, G*K), (B, S, G*K_v) to (B, T, D)."""
+        """Attend in each head: (B, T, H*d_k), (B, S, G*d_k), (B, S, G*d_v) to (B, T, D)."""
         query, query_cache = self.split(query, self.heads, self.query_transform)
         key, key_cache = self.split(key, self.key_heads, self.key_transform)
         value = split_heads(value, self.key_heads)
@@ -178,7 +178,7 @@ class MultiHeadAttention(Layer):
         return [merge_heads(dpart) for dpart in (dquery, dkey, dvalue)], grads
 
     def attend_step(self, query, past, keep=None, first=0):
-        """Attend from position ``first`` (B, 1, H*K) to keys and values that are there."""
+        """Attend from position ``first`` (B, 1, H*d_k) to keys and values that are there."""
         query, _ = self.split(query, self.heads, self.query_transform, first)
         context, _ = attention(query, *past, keep)
         y, _ = self.output.forward(merge_heads(context))
@@ -244,14 +244,14 @@ class MultiHeadSelfAttention(MultiHeadAttention):
         ----------
         x : ndarray (B, 1, D)
             Position T, counted from 0.
-        past : KeyValue (B, G, T, K)
+        past : KeyValue (B, G, T, d_k)
             Of the T positions before it.
         keep : ndarray of bool, broadcastable to (B, H, 1, T + 1), optional
 
         Returns
         -------
         y : ndarray (B, 1, D)
-        past : KeyValue (B, G, T + 1, K)
+        past : KeyValue (B, G, T + 1, d_k)
 
         Raises
         ------
@@ -332,7 +332,7 @@ class MultiHeadCrossAttention(MultiHeadAttention):
         Parameters
         ----------
         x : ndarray (B, 1, D)
-        source : KeyValue (B, H, S, K)
+        source : KeyValue (B, H, S, d_k)
         keep : ndarray of bool, broadcastable to (B, H, 1, S), optional
 
         Returns

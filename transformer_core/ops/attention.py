@@ -35,7 +35,7 @@ def attention(
     r"""Average the values, each query with its own weights (eq:attention).
 
     .. math::
-        \mathbf{S} = \frac{\mathbf{Q} \mathbf{K}^\top}{\sqrt{K}}, \qquad
+        \mathbf{S} = \frac{\mathbf{Q} \mathbf{K}^\top}{\sqrt{d_k}}, \qquad
         \mathbf{A} = \operatorname{softmax}(\mathbf{S}), \qquad
         \mathbf{O} = \mathbf{A} \mathbf{V}
 
@@ -44,10 +44,10 @@ def attention(
 
     Parameters
     ----------
-    query : ndarray (..., T, K)
-    key : ndarray (..., S, K)
-    value : ndarray (..., S, K_v)
-        Of (B, H, T, K) queries, the keys and the values may have fewer heads, G, a divisor of H:
+    query : ndarray (..., T, d_k)
+    key : ndarray (..., S, d_k)
+    value : ndarray (..., S, d_v)
+        Of (B, H, T, d_k) queries, the keys and the values may have fewer heads, G, a divisor of H:
         each is shared by H / G neighbouring heads of queries, and not copied.
     keep : ndarray of bool, broadcastable to (..., T, S), optional
         True where a query may attend to a key. Default: everywhere.
@@ -58,16 +58,16 @@ def attention(
 
     Returns
     -------
-    output : ndarray (..., T, K_v)
+    output : ndarray (..., T, d_v)
     cache : AttentionCache
 
     Source: Vaswani et al. 2017; text 003, equations 1 to 3.
     """
-    check_floats("query", query, ..., "T", "K")
+    check_floats("query", query, ..., "T", "d_k")
     if shared(query, key):
         return shared_attention(query, key, value, keep, rate, rng)
     check_floats("key", key, *query.shape[:-2], "S", query.shape[-1])
-    check_floats("value", value, *key.shape[:-1], "K_v")
+    check_floats("value", value, *key.shape[:-1], "d_v")
     scores = query @ key.swapaxes(-1, -2)
     scores *= 1 / sqrt(query.shape[-1])
     weights, softmax_cache = softmax(scores, keep)
@@ -90,8 +90,8 @@ def attention_backward(
         \bar{\mathbf{A}} = \bar{\mathbf{O}} \mathbf{V}^\top, \quad
         \bar{\mathbf{S}} = \mathbf{A} \odot \bigl(\bar{\mathbf{A}}
             - \operatorname{rowsum}(\bar{\mathbf{A}} \odot \mathbf{A})\bigr), \quad
-        \bar{\mathbf{Q}} = \frac{\bar{\mathbf{S}} \mathbf{K}}{\sqrt{K}}, \quad
-        \bar{\mathbf{K}} = \frac{\bar{\mathbf{S}}^\top \mathbf{Q}}{\sqrt{K}}
+        \bar{\mathbf{Q}} = \frac{\bar{\mathbf{S}} \mathbf{K}}{\sqrt{d_k}}, \quad
+        \bar{\mathbf{K}} = \frac{\bar{\mathbf{S}}^\top \mathbf{Q}}{\sqrt{d_k}}
 
     If weights were dropped, the dropped ones make :math:`\bar{\mathbf{V}}`, and
     :math:`\bar{\mathbf{A}}` passes through the same mask (eq:attention-backward-dropout).

@@ -13,13 +13,13 @@ def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
 
     Parameters
     ----------
-    x : ndarray (B, T, H*K)
+    x : ndarray (B, T, H*d_k)
     heads : int
         H, a divisor of the width.
 
     Returns
     -------
-    ndarray (B, H, T, K)
+    ndarray (B, H, T, d_k)
         A view of ``x``.
 
     Source: text 004, section 2.2.
@@ -34,15 +34,15 @@ def merge_heads(x: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    x : ndarray (B, H, T, K)
+    x : ndarray (B, H, T, d_k)
 
     Returns
     -------
-    ndarray (B, T, H*K)
+    ndarray (B, T, H*d_k)
 
     Source: text 004, section 2.2.
     """
-    check_shape("x", x, "B", "H", "T", "K")
+    check_shape("x", x, "B", "H", "T", "d_k")
     batch, _, length, _ = x.shape
     return x.swapaxes(1, 2).reshape(batch, length, -1)
 

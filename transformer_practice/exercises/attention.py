@@ -21,12 +21,12 @@ def keep_with_a_full_row(B, H, T, S):
 
 
 draw_attention = sampler(
-    "B H T S K K_v",
-    query="B H T K",
-    key="B H S K",
-    value="B H S K_v",
+    "B H T S d_k d_v",
+    query="B H T d_k",
+    key="B H S d_k",
+    value="B H S d_v",
     keep=keep_with_a_full_row,
-    cotangent="B H T K_v",
+    cotangent="B H T d_v",
 )
 
 
@@ -47,7 +47,7 @@ def attention_points():
             value=value[:, :, :5],
             keep=ops.causal_keep(5),
         ),
-        generic.variant("K = 1", query=query[..., :1], key=key[..., :1]),
+        generic.variant("d_k = 1", query=query[..., :1], key=key[..., :1]),
         generic.variant("equal scores", query=np.zeros(query.shape), keep=None),
         generic.variant("large scores", query=300.0 * query),
         generic.variant("cotangent of ones", cotangent=np.ones(generic.cotangent.shape)),
@@ -80,7 +80,7 @@ def relative(deviation, scale):
 
 
 def score_terms(point):
-    """The two terms of the gradient of the scores, over the root of K."""
+    """The two terms of the gradient of the scores, over the root of d_k."""
     query, _, value, _ = point.arguments.values()
     _, cache = ops.attention(*point.arguments.values())
     dweights = point.cotangent @ value.swapaxes(-1, -2)
@@ -122,7 +122,7 @@ def streaming_attention(query, key, value, block):
 
 
 def streaming_points():
-    draw = sampler("T S K K_v", query="T K", key="S K", value="S K_v", block=3)
+    draw = sampler("T S d_k d_v", query="T d_k", key="S d_k", value="S d_v", block=3)
     generic = draw("generic", 5, 7, 3, 2)
     return [
         generic,

@@ -10,21 +10,21 @@ from transformer_practice.exercises.attention import random_keep, relative
 
 
 def split_points():
-    def draw(name, seed, B, T, H, K):
-        arguments = {"x": normal(seed, B, T, H * K), "heads": H}
-        return Point(name, arguments, sizes={"B": B, "T": T, "H": H, "K": K})
+    def draw(name, seed, B, T, H, d_k):
+        arguments = {"x": normal(seed, B, T, H * d_k), "heads": H}
+        return Point(name, arguments, sizes={"B": B, "T": T, "H": H, "d_k": d_k})
 
     generic = draw("generic", 1, 2, 5, 3, 7)
     return [
         generic,
         generic.variant("one head", heads=1),
-        generic.variant("K = 1", heads=21),
+        generic.variant("d_k = 1", heads=21),
         draw("generic, other sizes", 2, 3, 4, 2, 5),
     ]
 
 
 def merge_points():
-    generic = sampler("B H T K", x="B H T K")("generic", 2, 3, 5, 7)
+    generic = sampler("B H T d_k", x="B H T d_k")("generic", 2, 3, 5, 7)
     x = generic.arguments["x"]
     return [
         generic,
@@ -34,7 +34,7 @@ def merge_points():
         generic.variant(
             "positions before heads in memory", x=np.asfortranarray(x.swapaxes(1, 2)).swapaxes(1, 2)
         ),
-        sampler("B H T K", x=("B H T K", 2))("generic, other sizes", 3, 2, 4, 5),
+        sampler("B H T d_k", x=("B H T d_k", 2))("generic, other sizes", 3, 2, 4, 5),
     ]
 
 
@@ -45,8 +45,8 @@ def build(kind, width, heads, key_width, value_width):
 
 
 draw_self = sampler(
-    "B T D H K K_v",
-    self=lambda D, H, K, K_v: build(MultiHeadSelfAttention, D, H, K, K_v),
+    "B T D H d_k d_v",
+    self=lambda D, H, d_k, d_v: build(MultiHeadSelfAttention, D, H, d_k, d_v),
     x=lambda B, T, D: normal(1, B, T, D) / 3,
     keep=lambda B, H, T: random_keep(B, H, T, T),
     cotangent=("B T D", 4),
@@ -66,15 +66,15 @@ def self_points():
         generic.variant(
             "one head", self=build(MultiHeadSelfAttention, 11, 1, 7, 13), keep=keep[:, :1]
         ),
-        generic.variant("K = K_v", self=build(MultiHeadSelfAttention, 11, 3, 4, 4)),
+        generic.variant("d_k = d_v", self=build(MultiHeadSelfAttention, 11, 3, 4, 4)),
         generic.sliced("one sequence", np.s_[:1], "x", "keep"),
         draw_self("generic, other sizes", 3, 4, 7, 2, 5, 6),
     ]
 
 
 draw_cross = sampler(
-    "B T S D H K K_v",
-    self=lambda D, H, K, K_v: build(MultiHeadCrossAttention, D, H, K, K_v),
+    "B T S D H d_k d_v",
+    self=lambda D, H, d_k, d_v: build(MultiHeadCrossAttention, D, H, d_k, d_v),
     x=lambda B, T, D: normal(1, B, T, D) / 3,
     source=lambda B, S, D: normal(2, B, S, D) / 3,
     keep=random_keep,
@@ -93,7 +93,7 @@ def cross_points():
         generic.variant(
             "one head", self=build(MultiHeadCrossAttention, 11, 1, 7, 13), keep=keep[:, :1]
         ),
-        generic.variant("K = K_v", self=build(MultiHeadCrossAttention, 11, 3, 4, 4)),
+        generic.variant("d_k = d_v", self=build(MultiHeadCrossAttention, 11, 3, 4, 4)),
         draw_cross("generic, other sizes", 3, 5, 4, 8, 2, 7, 6),
     ]
 
@@ -143,7 +143,7 @@ def output_bias(point, outputs):
 
 
 def multi_query_attention(query, key, value, keep=None):
-    """Attend in all heads to the same keys and values (B, S, K)."""
+    """Attend in all heads to the same keys and values (B, S, d_k)."""
     copies = query.shape[:2]
     shared = [np.broadcast_to(a[:, np.newaxis], (*copies, *a.shape[1:])) for a in (key, value)]
     return ops.attention(query, *shared, keep)
@@ -157,12 +157,12 @@ def multi_query_attention_backward(doutput, cache):
 
 def multi_query_points():
     draw = sampler(
-        "B H T S K K_v",
-        query="B H T K",
-        key="B S K",
-        value="B S K_v",
+        "B H T S d_k d_v",
+        query="B H T d_k",
+        key="B S d_k",
+        value="B S d_v",
         keep=random_keep,
-        cotangent="B H T K_v",
+        cotangent="B H T d_v",
     )
     generic = draw("generic", 2, 3, 5, 7, 11, 13)
     return [

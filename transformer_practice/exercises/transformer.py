@@ -51,7 +51,7 @@ def causal_points():
         W_o=("D D", 4),
         b_o=("D", 5),
         H=lambda H: H,
-        sizes={"the square root of K": lambda H, D: (D // H) ** 0.5},
+        sizes={"the square root of d_k": lambda H, D: (D // H) ** 0.5},
     )
     generic = draw("generic", 2, 4, 3, 15)
     x = generic.arguments["x"]

@@ -14,7 +14,7 @@ explore("attention", ({ stage, controls, say }) => {
   const state = { ...fresh(), focus: 1, causal: false, scaled: true };
 
   const forward = ({ query, key, value }) => {
-    const stretch = state.scaled ? 1 : Math.SQRT2; // undoes the division by √K
+    const stretch = state.scaled ? 1 : Math.SQRT2; // undoes the division by √d_k
     return core.attention(core.map(core.from(query), (v) => stretch * v), core.from(key), core.from(value),
       state.causal ? core.causalKeep(3) : null);
   };
@@ -128,7 +128,7 @@ explore("attention", ({ stage, controls, say }) => {
     paint();
     tell(on ? "No word attends to a later one." : "Every word attends to all.");
   });
-  toggle(controls, { name: "scaled", label: "divide by √K", checked: true }, (on) => {
+  toggle(controls, { name: "scaled", label: "divide by √d_k", checked: true }, (on) => {
     state.scaled = on;
     paint();
     tell(on ? "Scores are divided by √2." : "Scores are not divided: the weights harden.");

@@ -145,7 +145,7 @@ const museum = (() => {
         return { ...core.attentionBackward(doutput, cache), dquery, dkey };
       },
     }],
-    "attention-scale-forgotten-backward": ["Attention: 1/√K forgotten in the backward pass", {
+    "attention-scale-forgotten-backward": ["Attention: 1/√d_k forgotten in the backward pass", {
       attentionBackward: (doutput, cache) => {
         const { dquery, dkey, dvalue } = core.attentionBackward(doutput, cache);
         const root = rootOfWidth(cache.query);
@@ -188,7 +188,7 @@ const museum = (() => {
         return [y, { xHat: scaled(cache.xHat, ratio), invStd: scaled(cache.invStd, ratio), gamma }];
       },
     }],
-    "attention-scale-forgotten": ["Attention: 1/√K forgotten, forward and backward", {
+    "attention-scale-forgotten": ["Attention: 1/√d_k forgotten, forward and backward", {
       attention: (query, key, value) => core.attention(scaled(query, rootOfWidth(query)), key, value),
       attentionBackward: (doutput, cache) => {
         const grads = core.attentionBackward(doutput, cache);
