@@ -27,15 +27,15 @@ graph.place("q 0 0, K 0 1, V 2 1, s 1 0, a 2 0, o 3 0", narrow="K 1 1, V 3 1, s 
 graph.edge("q", "s", narrow=-0.1)
 
 graph.narrate(f"""
-q: Forward. *chase* asks with its query q, in units of 2 ln 2.
+q: Forward. The query q of *chase*, in units of 2 ln 2.
 K: Every word has a key.
 s: Scores: s = q Kᵀ / √4 = {row(s / ln2)} ln 2.
 a: Softmax turns them into the weights a = {row(a)}.
 V o: Every word has a value, and the output is their average: o = {row(o)}.
-o': Backward. The loss hands over ō = {row(do)}.
-V': First line: V̄ = aᵀ ō. Each value gets ō, as much as it was read.
+o': Backward. The cotangent of the output is ō = {row(do)}.
+V': First line: V̄ = aᵀ ō. Each value gets ō, times its weight.
 a': Second line: ā = ō Vᵀ = {row(da)}.
-s': Third line: s̄ = a ⊙ (ā − ⟨ā, a⟩) = {row(ds)}. Only the score of *cats* raises the loss.
+s': Third line: s̄ = a ⊙ (ā − ⟨ā, a⟩) = {row(ds)}. Only a higher score of *cats* raises the loss.
 q': Fourth line: q̄ = s̄ K / √4 = {row(dq)}.
 K': Fifth line: K̄ = s̄ᵀ q / √4. The key of *cats* gets {row(dkey[0] / ln2)} ln 2, along the query;
     the other two get it with the other sign.

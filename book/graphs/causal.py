@@ -1,4 +1,4 @@
-"""A causal head: the scores above the diagonal count for nothing, forward and backward."""
+"""A causal head: the scores above the diagonal have no effect, forward or backward."""
 
 import numpy as np
 from graphs import Graph, row
@@ -33,13 +33,13 @@ graph.edge("keep", "A", narrow=0.8)
 
 graph.narrate(f"""
 S: Forward. The scores of the three queries, in units of ln 2.
-keep: Row t may attend up to place t: 1 where it may.
-A: Softmax over what is kept: *cats* sees itself alone, *chase* has the weights
+keep: Position t may attend to positions up to t: 1 where it may.
+A: Softmax over what is kept: *cats* attends only to itself, *chase* has the weights
     {row(cache.weights[1])}.
 V O: The outputs are averages of the values so far. For *chase*: {row(o[1])}.
 O': Backward. The loss reads *chase* alone: {row(do[1])}.
 V': The value of *mice* was not read, and gets {row(dvalue[2])}.
-A': The weights of *chase* are told {row(da[1])}, the hidden one too.
-S': The scores are told {row(ds[1])}: a weight that is 0 passes nothing back, so the backward pass
+A': The weights of *chase* get {row(da[1])}, the hidden one too.
+S': The scores get {row(ds[1])}: a weight that is 0 passes nothing back, so the backward pass
     needs no mask.
 """)

@@ -33,13 +33,13 @@ graph.place(
 graph.narrate(f"""
 s0 s1: Forward. Each layer scores the three words of the source by their keys.
 a0 a1: Two rows of weights: {row(weights[0][0])} and {row(weights[1][0])}.
-v o0 o1: Both average the same values, one number a word: {number(outputs[0])} and
+v o0 o1: Both average the same values, one number for each word: {number(outputs[0])} and
     {number(outputs[1])}.
-o0' o1': Backward. The answers have the cotangents {number(dos[0])} and {number(dos[1])}.
+o0' o1': Backward. The outputs have the cotangents {number(dos[0])} and {number(dos[1])}.
 v<o0: The first layer sends {row(dvalues[0])} to the values.
 v<o1: The second sends {row(dvalues[1])}.
-v': One array with two uses: v̄ = {row(sum(dvalues))}. That is what to say.
-a0' a1': The weights are told the values, times the cotangent.
-s0' s1': Through softmax: {row(dscores[0])} and {row(dscores[1])}. From here it goes on to the keys:
-    how to be found.
+v': One array with two uses: v̄ = {row(sum(dvalues))}, the sum.
+a0' a1': The weights get the values, times the cotangent.
+s0' s1': Through softmax: {row(dscores[0])} and {row(dscores[1])}. From here the gradient goes
+    on to the keys.
 """)

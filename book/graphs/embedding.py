@@ -27,10 +27,10 @@ graph.place(
 graph.narrate(f"""
 E0 E1 E2: Forward. The table has one row for each word of the vocabulary.
 x0 x1 x2: The ids {row(ids)} look up three rows. *mice* is read twice, *cats* not at all.
-x0' x1' x2': Backward. Each place hands over a cotangent.
+x0' x1' x2': Backward. Each place has a cotangent.
 E1': *chase* was read once: its row gets {row(dtable[1])}.
 E2<x0 E2<x2: *mice* was read at two places, and gets {row(drows[0])} from one and {row(drows[2])}
     from the other.
 E2': The two add up to {row(dtable[2])}. An assignment would keep one of them.
-E0': *cats* was not read, and nothing comes back: {row(dtable[0])}.
+E0': *cats* was not read, and gets no gradient: {row(dtable[0])}.
 """)

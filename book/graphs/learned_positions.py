@@ -30,12 +30,12 @@ graph.place("P 0 1, X0 0 0, Y0 1 0, X1 0 2, Y1 1 2", narrow="P 1 0, Y0 0 1.2, X1
 graph.narrate(f"""
 X0 X1: Forward. A batch of two sentences, {texts[0]} and {texts[1]}, with the rows of their words.
 P: The table has one row for each of {len(dtable)} places.
-Y0 Y1: Both sentences get row 0 and row 1. *chase* stands at place 1 of both, and becomes
+Y0 Y1: Both sentences get row 0 and row 1. *chase* is at place 1 of both, and becomes
     {row(y[0, 1])} in both.
-Y0' Y1': Backward. Each sentence hands over its own cotangents.
+Y0' Y1': Backward. Each sentence has its own cotangents.
 X0' X1': A sum passes them on to the words as they are.
 P<Y0: And to the table. From {texts[0]} its row 0 gets {row(dy[0, 0])}.
 P<Y1: From {texts[1]} it gets {row(dy[1, 0])}.
-P': The gradient is the sum over the batch: row 0 gets {row(dtable[0])}. Nobody stood at place
+P': The gradient is the sum over the batch: row 0 gets {row(dtable[0])}. No word was at place
     {length}: its row gets {number(np.abs(dtable[length:]).max())}.
 """)

@@ -49,18 +49,18 @@ graph.edge("V", "V1", narrow=0.5)
 graph.edge("o0", "c", narrow=0.5)
 
 graph.narrate(f"""
-V: Forward. The values of two heads stand side by side, four entries a word.
+V: Forward. The values of two heads are side by side, four entries for each word.
 V0 V1: Split: each head takes two neighbouring columns.
 a0 a1: Each head has weights of its own for *chase*: {row(weights[0])} and {row(weights[1])}.
 o0 o1: Two averages: {row(outputs[0])} and {row(outputs[1])}.
 c: Merge: c = {row(c)}, as wide as the model.
-W y: One matrix mixes them: y = c Wₒ = {row(y)}. The first head has given {row(shares[0])}, the
-    second {row(shares[1])}.
+W y: One matrix mixes them: y = c Wₒ = {row(y)}. The first head contributes {row(shares[0])},
+    the second {row(shares[1])}.
 y': Backward. The cotangent of y is {row(dy)}.
 c' W': Through the matrix: c̄ = ȳ Wₒᵀ = {row(dc)}, and W̄ₒ = cᵀ ȳ.
 o0' o1': Split again: the heads get {row(doutputs[0])} and {row(doutputs[1])}.
-a0' a1': Each head's weights are told which word to read more. From them it goes back to the queries
-    of the stream that asks, and to the keys of the stream that is asked.
-V0' V1': Each head's values get its cotangent, as much as they were read.
-V': Merged they are the cotangent of all values, in the stream that is asked.
+a0' a1': Each head's weights get their gradients, which go on to the queries of the stream
+    that attends, and to the keys of the stream that is attended to.
+V0' V1': Each head's values get its cotangent, times their weights.
+V': Merged, these are the cotangents of all values.
 """)

@@ -21,13 +21,13 @@ graph.way("E<z", "read-out", read_out)
 graph.place("E 0 0, h 1 0.9, z 2 0", narrow="h 1 0, z 2 1")
 
 graph.narrate(f"""
-E: Forward. The table, one row a word.
+E: Forward. The table, one row for each word.
 h: Row 1 is looked up: h = {row(h)}.
 z: The logits are its inner products with all three rows: z = {row(z)}.
 z': Backward. The cotangent of the logits is {row(dz)}.
 h': h̄ = z̄ E = {row(dh)}.
-E<h: First way, through the look-up: h̄ goes to the row that was read.
-E<z: Second way, through the read-out: every row gets h, times its z̄.
+E<h: First path, through the look-up: h̄ goes to the row that was read.
+E<z: Second path, through the output layer: every row gets h, times its z̄.
 E': A parameter's gradient is the sum over its uses. The row of *chase* gets
     {row(look_up[1] + read_out[1])}.
 """)
