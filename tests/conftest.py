@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sys
 
 os.environ["TQDM_DISABLE"] = "1"  # before tqdm is imported
 os.environ["MPLBACKEND"] = "Agg"  # before Matplotlib is imported
+sys.modules["rfc3987_syntax"] = None  # of jsonschema, which can do without: it takes seconds
 
 import numpy as np
 import pytest
