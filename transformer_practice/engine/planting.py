@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from transformer_practice.mistakes import MUTANTS, Mutant
 
+PACKAGE = "transformer_core"
 NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")  # and not an attribute's
 
 
@@ -198,9 +199,8 @@ def plant(mutant: Mutant) -> list[tuple]:
     """
     path = f"transformer_core.{mutant.file.removesuffix('.py').replace('/', '.')}"
     module = import_module(path)
-    source = edited(Path(module.__file__).read_text(encoding="utf-8"), mutant)
     changed = ModuleType(module.__name__)
-    exec(compile(source, module.__file__, "exec"), vars(changed))
+    exec(compiled(mutant, module.__file__), vars(changed))
     changes = list(differences(module, changed))
     if not changes:
         raise ValueError(f"{mutant.name}: expected something to change, nothing did")
@@ -211,6 +211,13 @@ def plant(mutant: Mutant) -> list[tuple]:
         set_everywhere(originals)
         raise ValueError(f"{mutant.name}: {error}") from error
     return originals
+
+
+@lru_cache(1000)
+def compiled(mutant: Mutant, path: str) -> CodeType:
+    """Compile the file of a mutant with the mistake in it, once."""
+    source = edited(Path(path).read_text(encoding="utf-8"), mutant)
+    return compile(source, path, "exec")
 
 
 @contextmanager
@@ -255,25 +262,22 @@ def equal_values(value, other):
 
 def set_everywhere(attributes):
     """Set attributes; those of a module also where modules or tests have imported them by name."""
-    package = [module for name, module in sys.modules.items() if ours(name)]
-    tests = [module for name, module in sys.modules.items() if name.startswith("tests.")]
+    modules = [
+        module for name, module in list(sys.modules.items()) if name.startswith((PACKAGE, "tests."))
+    ]
     for owner, name, value in attributes:
         owners = [owner]
         if isinstance(owner, ModuleType):
             old = vars(owner)[name]
-            owners = [m for m in (*package, *tests) if vars(m).get(name) is old]
+            owners = [module for module in modules if vars(module).get(name) is old]
         for each in owners:
             setattr(each, name, value)
-    for cached in remembering(len(package)):
+    for cached in remembering(len(modules)):
         cached.cache_clear()
 
 
 @lru_cache(1)
 def remembering(number: int) -> list:
-    """Return the functions of the package that remember results; ``number`` is of its modules."""
-    package = (vars(module) for name, module in list(sys.modules.items()) if ours(name))
+    """Return the functions of the package that remember results; ``number`` is of the modules."""
+    package = [vars(m) for name, m in list(sys.modules.items()) if name.startswith(PACKAGE)]
     return [value for names in package for value in names.values() if hasattr(value, "cache_clear")]
-
-
-def ours(module_name):
-    return module_name.partition(".")[0] == "transformer_core"

@@ -99,6 +99,9 @@ class Mutant(NamedTuple):
     forms: tuple[tuple[dict, str], ...] = ()  # other edits of the same mistake, with a sentence
     elsewhere: tuple[tuple[str, dict], ...] = ()  # and such edits of other files
 
+    def __hash__(self) -> int:
+        return hash((self.file, *self.edits.items()))
+
     def in_all_forms(self) -> Iterator["Mutant"]:
         """Yield the mistake once for each way of making it, with the file and the edits of it."""
         for edits, mistake in ((self.edits, self.mistake), *self.forms):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from transformer_practice.cases.exhibits import ROOMS, SUSPECTS
-from transformer_practice.cases.questions import OPS, QUESTIONS, ask, differing, price
+from transformer_practice.cases.questions import OPS, QUESTIONS, ask, differing, price, right_answer
 from transformer_practice.cases.trainings import TASKS, trained
 from transformer_practice.engine.planting import planted
 
@@ -28,25 +28,23 @@ def test_so_is_every_op_of_it(name):
 
 @pytest.mark.slow
 def test_each_mistake_has_a_question_whose_answer_no_other_suspect_gives():
+    asked = {exhibit: question_of(exhibit) for exhibit in EXHIBITS}
+    for question in set(asked.values()):
+        right_answer(*question)  # before a mistake is planted
     answers = {}
-
-    def answer(question, task, name):
-        if question.startswith("op "):
-            task = "same"  # ops know of no task
-        if (question, task, name) not in answers:
-            rows = ask(question, task, lambda: planted(SUSPECTS[name]))
-            answers[question, task, name] = rows
-        return answers[question, task, name]
-
-    for exhibit in EXHIBITS:
-        rows = answer(exhibit.key, exhibit.task, exhibit.name)
+    for name, mistake in SUSPECTS.items():
+        with planted(mistake):
+            answers |= {(q, name): ask(*q, nullcontext) for q in set(asked.values())}
+    for exhibit, question in asked.items():
+        rows = answers[question, exhibit.name]
         assert differing(rows), exhibit
-        twins = [
-            name
-            for name in SUSPECTS
-            if name != exhibit.name and answer(exhibit.key, exhibit.task, name) == rows
-        ]
-        assert twins == [], exhibit
+        twins = [name for name in SUSPECTS if answers[question, name] == rows]
+        assert twins == [exhibit.name], exhibit
+
+
+def question_of(exhibit):
+    """The question that tells a mistake, and its task; ops know of no task."""
+    return exhibit.key, "same" if exhibit.key.startswith("op ") else exhibit.task
 
 
 @pytest.mark.slow
