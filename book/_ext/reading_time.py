@@ -1,4 +1,4 @@
-"""How long a page takes: the directive ``{reading-time}``, and the count behind it."""
+"""How long reading takes: ``{reading-time}``, ``{short-path}``, and the count behind them."""
 
 import json
 import re
@@ -46,16 +46,45 @@ def minutes(text: str) -> tuple[int, int]:
     return five(reading), five(MINUTES["exercises"] * page.exercises)
 
 
+def sections(text: str, titles: list[str]) -> str:
+    """The sections of a page that have these titles."""
+    parts = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
+    by_title = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return "\n".join(by_title[title] for title in titles)
+
+
+def path(folder: Path, lines: list[str]) -> list[tuple[str, list[str], int]]:
+    """The pages of a path, the sections to read of each (none: all of it), and the minutes.
+
+    A line is the name of a page, or ``page: one title; another title``.
+    """
+    steps = []
+    for line in lines:
+        page, _, titles = line.partition(": ")
+        named = titles.split("; ") if titles else []
+        text = (folder / f"{page}.md").read_text(encoding="utf-8")
+        steps.append((page, named, minutes(sections(text, named) if named else text)[0]))
+    return steps
+
+
 def five(minutes):
     """Rounded up to five minutes."""
     return 5 * ceil(minutes / 5)
 
 
 class ReadingTime(SphinxDirective):
-    """Say how long the page, its exercises and its notebook take."""
+    """Say how long the page, its exercises and its notebook take; or the pages of a pattern."""
+
+    optional_arguments = 1
 
     def run(self):
         path = Path(self.env.doc2path(self.env.docname))
+        if self.arguments:
+            pages = sorted(path.parent.glob(self.arguments[0]))
+            times = [minutes(page.read_text(encoding="utf-8")) for page in pages]
+            reading, exercises = (ceil(sum(part) / 60) for part in zip(*times, strict=True))
+            text = f"**Time**: {reading} hours to read, {exercises} for the exercises."
+            return self.parse_text_to_nodes(text)
         reading, exercises = minutes(path.read_text(encoding="utf-8"))
         parts = [f"{reading} minutes to read"]
         if exercises:
@@ -75,6 +104,24 @@ class ReadingTime(SphinxDirective):
         return self.parse_text_to_nodes(text)
 
 
+class ShortPath(SphinxDirective):
+    """A table of pages, or of sections of them, with the minutes of each and the time so far."""
+
+    has_content = True
+
+    def run(self):
+        folder = Path(self.env.doc2path(self.env.docname)).parent
+        rows, so_far = ["| Page | Sections | Minutes | So far |", "|---|---|---|---|"], 0
+        for page, titles, reading in path(folder, list(self.content)):
+            self.env.note_dependency(str(folder / f"{page}.md"))
+            so_far += reading
+            clock = f"{so_far // 60}:{so_far % 60:02d} h"
+            named = ", ".join(f"*{title}*" for title in titles) or "whole page"
+            rows.append(f"| []({page}.md) | {named} | {reading} | {clock} |")
+        return self.parse_text_to_nodes("\n".join(rows))
+
+
 def setup(app):
     app.add_directive("reading-time", ReadingTime)
+    app.add_directive("short-path", ShortPath)
     return {"parallel_read_safe": True}

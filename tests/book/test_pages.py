@@ -9,6 +9,16 @@ from helpers.texts import ROOT, cells
 READING = run_path(str(ROOT / "book/_ext/reading_time.py"))
 PAGES = sorted((ROOT / "book").glob("*.md"))
 CHAPTERS = [page for page in PAGES if page.name[0].isdigit()]
+FRONT = (ROOT / "book/intro.md").read_text(encoding="utf-8")
+ABSOLUTE = re.compile(
+    r"[^.:;|]*\b(?:all|always|each|every|everybody|everything|never|nobody|none|nothing)\b"
+    r"(?! other)[^.:;|]*",
+    re.IGNORECASE,
+)
+# What the front page says of every chapter, and what counts it.
+COUNTED = {"Each chapter has at least five exercises": lambda text: text.count("{exercise}") >= 5}
+# Absolutes that are instructions or names.
+NOT_CLAIMS = {"as if you checked each step with a pencil", "[all letters](notation"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -34,6 +44,23 @@ def test_a_chapter_has_five_exercises_and_a_starter_for_all_that_is_coded(page):
     for cell in starters:
         shown = "".join(str(output) for output in cell.outputs)
         assert re.search(r"not \w+ yet", shown), cell.source
+
+
+def test_the_front_page_claims_of_every_chapter_only_what_is_counted():
+    claims = {" ".join(found.group().split()) for found in ABSOLUTE.finditer(FRONT)}
+    claims = {claim for claim in claims if not any(part in claim for part in NOT_CLAIMS)}
+    assert claims == set(COUNTED)
+    for page in CHAPTERS:
+        text = page.read_text(encoding="utf-8")
+        assert all(count(text) for count in COUNTED.values()), page.stem
+
+
+def test_the_short_path_reaches_attention_in_time():
+    lines = re.search(r"```{short-path}\n(.*?)\n```", FRONT, re.DOTALL)[1].splitlines()
+    steps = READING["path"](ROOT / "book", lines)
+    before = [page for page, _, _ in steps].index("210_attention")
+    assert "Attention begins within the first two hours" in " ".join(FRONT.split())
+    assert sum(reading for _, _, reading in steps[:before]) < 120
 
 
 def test_size_counts_words_formulas_listings_and_exercises():
