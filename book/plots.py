@@ -131,6 +131,35 @@ def matrix(
         ax.text(j, i, number, ha="center", va="center", color=colour, fontsize=9)
 
 
+def seeds(
+    ax: Axes,
+    found: Mapping[str, Sequence[float]],
+    colour: str = BLUE,
+    label: str | None = None,
+    shift: float = 0,
+) -> None:
+    """Draw what each seed found as a dot and the median as a bar, one row a setting.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Its horizontal axis becomes logarithmic.
+    found : dict of str to sequence of float
+        Setting to the number of each seed.
+    colour, label : str
+    shift : float
+        Of the rows, downwards, so that a second call fits beside the first.
+    """
+    for row, values in enumerate(found.values()):
+        y = row + shift
+        ax.plot(values, [y] * len(values), "o", color=colour, markersize=4, alpha=0.7)
+        ax.plot([np.median(values)] * 2, [y - 0.13, y + 0.13], color=colour, label=label)
+        label = None
+    ax.set_xscale("log")
+    ax.set_yticks(range(len(found)), found)
+    ax.set_ylim(len(found) - 0.5, -0.5)
+
+
 def training_curve(
     ax: Axes,
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],

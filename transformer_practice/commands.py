@@ -1,5 +1,6 @@
 """``practice``: write it yourself, and have it examined."""
 
+import json
 import re
 from argparse import ArgumentTypeError
 from dataclasses import replace
@@ -11,8 +12,15 @@ from transformer_core.commands.train import add_models
 from transformer_core.foundation.files import write_atomically
 from transformer_practice.cases import command as cases
 from transformer_practice.drills import command as drills
-from transformer_practice.exercises import find_exercise
-from transformer_practice.workspace.examined import OPEN, RIGHT, WRONG, examine_file
+from transformer_practice.exercises import every_exercise, find_exercise
+from transformer_practice.workspace.examined import (
+    OPEN,
+    RIGHT,
+    WRONG,
+    examine_chapter,
+    examine_file,
+    exercises_of,
+)
 from transformer_practice.workspace.folder import (
     README,
     changes,
@@ -57,11 +65,27 @@ def add_commands(subcommands):
         "anything is wrong.",
     )
     check.add_argument("name", metavar="NAME", nargs="?", help="one exercise alone")
-    check.add_argument(
+    how = check.add_mutually_exclusive_group()
+    how.add_argument(
         "--watch",
         action="store_true",
         help="go on, and examine a file whenever it is saved; Ctrl-C ends it",
     )
+    add_forms(check, how)
+    examine = subcommands.add_parser(
+        "examine",
+        help="examine any file, of this course or of another one",
+        description="Examine the functions of FILE that are exercises of this book, or of another "
+        "course: a line for each, and the report on NAME or on the only one that is wrong. The "
+        "exit status is 1 if anything is wrong. Nothing is remembered.",
+    )
+    examine.add_argument("file", metavar="FILE", type=path, help="with functions")
+    examine.add_argument("name", metavar="NAME", nargs="?", help="one exercise alone")
+    examine.add_argument(
+        "--course", metavar="FILE", default="", help="a file of Python with a list EXERCISES"
+    )
+    add_forms(examine, examine)
+    examine.set_defaults(run=run_examine)
     hint = add(
         subcommands,
         "hint",
@@ -104,6 +128,12 @@ def add_commands(subcommands):
     cases.add_parser(subcommands)
 
 
+def add_forms(parser, group):
+    """Add the forms of a report: whole, or as JSON."""
+    parser.add_argument("--all", action="store_true", help="print the whole report")
+    group.add_argument("--json", action="store_true", help="print the reports as JSON")
+
+
 def add(subcommands, name, run, summary, description):
     """Add a command that works in a folder."""
     parser = subcommands.add_parser(name, help=summary, description=description)
@@ -138,7 +168,7 @@ def run_check(options):
         exercise = find(name)
         groups = {exercise.chapter: [exercise]}
     before = states(folder)
-    wrong = check(folder, groups, name is not None)
+    wrong = check(options, groups)
     if not options.watch:
         return int(wrong)
     print(f"watching {folder}, Ctrl-C ends it", flush=True)
@@ -147,81 +177,97 @@ def run_check(options):
             some = {chapter: groups[chapter] for chapter in changed if chapter in groups}
             if some:
                 print()
-                check(folder, some, name is not None)
+                check(options, some)
     except KeyboardInterrupt:
         print("stopped")
     return 0
 
 
-def find(name):
+def find(name, exercises=None):
     """Return the exercise that a reader means: ``linear_backward`` is of ``linear``.
 
     A name may be written in lower case, ``adam``, where no other exercise has it.
     """
+    exercises = exercises or every_exercise()
     name = name.partition(".")[0].removesuffix("_backward")
-    names = [each.name for group in chapters().values() for each in group]
-    alike = [each for each in names if each.lower() == name.lower()]
-    return find_exercise(alike[0] if len(alike) == 1 else name)
+    alike = [each.name for each in exercises if each.name.lower() == name.lower()]
+    return find_exercise(alike[0] if len(alike) == 1 else name, exercises)
 
 
-def check(folder, groups, alone):
-    """Examine chapters, print what is found and remember it; return whether anything is wrong.
-
-    ``alone``: it is one exercise, and its whole report is printed.
-    """
+def check(options, groups):
+    """Examine chapters, print what is found and remember it; return whether anything is wrong."""
+    folder = options.folder
     progress, saved = Progress(folder), False
     everything = []
     for chapter, exercises in groups.items():
         examined = []
-        for each in examine_chapter(folder, chapter, exercises):
+        for each in examine_chapter(folder, chapter, [e.name for e in exercises]):
             examined.append(each)
             progress.note(each)
             saved |= progress.save()
-        if not alone:
-            print("\n".join(lines(chapter, examined)), flush=True)
+        if not (options.name or options.json):
+            print("\n".join(lines(file_of(chapter), examined)), flush=True)
         everything += examined
-    wrong = [each for each in everything if each.state == WRONG]
-    told = everything if alone else [each for each in wrong if each.report]
+    tell(options, everything, quote(str(folder)))
+    if not options.json:
+        names = {each.name for each in everything}
+        for name, there, home in strays(folder):
+            if name in names:
+                print(f"{name} in {there} is not examined: it belongs in {home}")
+        if saved:
+            print(f"remembered in {progress.path}")
+        print(what_comes_next(folder, progress.right()), flush=True)
+    return any(each.state == WRONG for each in everything)
+
+
+def run_examine(options):
+    if not options.file.is_file():
+        raise ValueError(f"{options.file}: expected a file of Python, found none")
+    if options.name is not None:
+        options.name = find(options.name, exercises_of(options.course)).name
+    names = {options.name} - {None}
+    examined = list(examine_file(options.file, options.course, names))
+    if not examined:
+        raise ValueError(f"{options.file}: expected functions of the course, found none")
+    if not (options.name or options.json):
+        print("\n".join(lines(options.file.name, examined)))
+    tell(options, examined)
+    return int(any(each.state == WRONG for each in examined))
+
+
+def tell(options, examined, folder="FOLDER"):
+    """Print the report that is asked for, or on the only one that is wrong; or all, as JSON."""
+    if options.json:
+        print(json.dumps([each.as_dict() for each in examined], indent=1))
+        return
+    wrong = [each for each in examined if each.state == WRONG and each.report]
+    told = examined if options.name else wrong
     if len(told) == 1:
-        (each,) = told
-        if not alone:
-            print()
-        print(told_in_full(folder, each), end="\n\n")
-    names = {each.name for each in everything}
-    for name, there, home in strays(folder):
-        if name in names:
-            print(f"{name} in {there} is not examined: it belongs in {home}")
-    if saved:
-        print(f"remembered in {progress.path}")
-    print(what_comes_next(folder, progress.right()), flush=True)
-    return bool(wrong)
+        start = "" if options.name else "\n"
+        print(f"{start}{told_in_full(*told, options.all, folder)}", end="\n\n")
 
 
-def told_in_full(folder, each):
+def told_in_full(each, everything, folder):
     """Return the report on an exercise, with the command for a hint as it is to be typed."""
     if not each.report:
         return f"{each.name}: {each.line}"
     next_ = each.report.next.replace(
-        "transformer-practice hint FOLDER", f"{PRACTICE} hint {quote(str(folder))}"
+        "transformer-practice hint FOLDER", f"{PRACTICE} hint {folder}"
     )
     report = replace(each.report, next=next_)
+    text = report.whole() if everything else str(report)
     if each.state == OPEN or each.own.absent:  # one function is right, the other is not there
-        return f"{each.name}: {each.line.removeprefix(f'{each.name}: ')}\n\n{report}"
-    return str(report)
+        return f"{each.name}: {each.line.removeprefix(f'{each.name}: ')}\n\n{text}"
+    return text
 
 
-def examine_chapter(folder, chapter, exercises):
-    """Examine what the file of a chapter has of some exercises."""
-    return examine_file(folder, chapter, {exercise.name for exercise in exercises})
-
-
-def lines(chapter, examined):
-    """Yield a line for the file, and one for each exercise, or for why it cannot be read.
+def lines(file, examined):
+    """Yield a line for a file, and one for each exercise, or for why it cannot be read.
 
     Where nothing is written, the first line is all.
     """
     yours = sum(each.state == RIGHT for each in examined)
-    first = f"{file_of(chapter)}: {yours} of {len(examined)}"
+    first = f"{file}: {yours} of {len(examined)}"
     if not any(each.own.written or each.own.problem for each in examined):
         yield f"{first}, {OPEN}"
         return
@@ -283,7 +329,7 @@ def run_ledger(options):
     check_workspace(folder)
     progress = Progress(folder)
     examined = {
-        chapter: list(examine_chapter(folder, chapter, exercises))
+        chapter: list(examine_chapter(folder, chapter, [each.name for each in exercises]))
         for chapter, exercises in chapters().items()
     }
     for group in examined.values():

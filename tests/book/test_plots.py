@@ -86,6 +86,19 @@ def test_a_matrix_of_zeros_can_be_drawn(ax):
     assert [text.get_text() for text in ax.texts] == ["0.00", "0.00"]
 
 
+def test_seeds_has_a_row_of_dots_and_a_median_for_each_setting(ax):
+    plots.seeds(ax, {"short": [1.0, 3.0, 2.0], "long": [4.0, 9.0]}, label="Adam", shift=-0.1)
+    plots.seeds(ax, {"short": [5.0], "long": [6.0]}, colour=plots.RED, shift=0.1)
+    dots, medians = ax.lines[:4:2], ax.lines[1:4:2]
+    assert [list(line.get_xdata()) for line in dots] == [[1.0, 3.0, 2.0], [4.0, 9.0]]
+    assert [line.get_ydata()[0] for line in dots] == [-0.1, 0.9]
+    assert [line.get_xdata()[0] for line in medians] == [2.0, 6.5]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["short", "long"]
+    assert ax.get_xscale() == "log" and ax.yaxis_inverted()
+    ax.legend()
+    assert legend(ax) == ["Adam"]
+
+
 def test_training_curve_has_curves_and_labelled_baselines(ax):
     curves = {"post": ([1, 2, 3], [1.0, 0.1, 0.01]), "pre": ([1, 2], [0.9, 0.2])}
     plots.training_curve(ax, curves, {"predict zero": 0.991, "floor": 0.0123})

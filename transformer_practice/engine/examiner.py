@@ -207,8 +207,10 @@ def told(answer, stages, own):
     if right:
         worst = max((e for row in errors.values() for e in row.values()), default=0)
         notes.insert(0, f"{len(points)} points, largest error {worst:.0e}.")
-    where = f"-> {place_of(exercise)}"
-    more = "" if right else f"\ntransformer-practice hint FOLDER {exercise.name}    for a hint"
+    place = place_of(exercise)
+    where = [f"-> {place}"] if place else []
+    if exercise.hints and not right:
+        where.append(f"transformer-practice hint FOLDER {exercise.name}    for a hint")
     return Report(
         exercise.name,
         right,
@@ -218,7 +220,7 @@ def told(answer, stages, own):
         tuple(explanations),
         errors,
         tuple(notes),
-        "" if right else where + more,
+        "" if right else "\n".join(where),
         pictures,
     )
 

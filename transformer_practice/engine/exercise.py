@@ -113,11 +113,11 @@ class Exercise:
     @cached_property
     def functions(self) -> tuple[Function, ...]:
         """What is said of each function in the reader's file."""
-        said = zip_longest(self.shapes, self.equations, self.signatures)
-        ours = self.forward, self.backward
+        own = [function for function in (self.forward, self.backward) if function]
+        said = zip_longest(own, self.shapes, self.equations, self.signatures)
         return tuple(
-            Function(shapes, equation or equations_of(own), signature or signature_of(own))
-            for (shapes, equation, signature), own in zip(said, ours, strict=False)
+            Function(shapes or "", equation or equations_of(each), signature or signature_of(each))
+            for each, shapes, equation, signature in said
         )
 
     def arguments(self, point: Point, dtype: DTypeLike = np.float64) -> list:

@@ -70,9 +70,15 @@ class Tracer:
 
     ``codes`` has the code of each, in the order of the first calls, with its local variables as
     they were when it first returned.
+
+    Parameters
+    ----------
+    module : str
+        That of the reference, which may be none of the package.
     """
 
-    def __init__(self):
+    def __init__(self, module: str):
+        self.modules = *PACKAGES, module
         self.codes: dict[CodeType, dict[str, Any]] = {}
 
     def __call__(self, function: Callable, *arguments: Any) -> Any:
@@ -86,7 +92,7 @@ class Tracer:
             sys.setprofile(before)
 
     def profile(self, frame, event, _):
-        if frame.f_globals.get("__name__", "").startswith(PACKAGES):
+        if frame.f_globals.get("__name__", "").startswith(self.modules):
             if event == "call":
                 self.codes.setdefault(frame.f_code, {})
             elif event == "return" and not self.codes.get(frame.f_code):
@@ -94,16 +100,16 @@ class Tracer:
 
     def functions(self) -> dict[FunctionType, dict[str, Any]]:
         """Return the functions that are found by name in the package, with their variables."""
-        known = named_functions()
+        known = named_functions(self.modules)
         return {known[code]: local for code, local in self.codes.items() if code in known}
 
 
 @cache
-def named_functions() -> dict[CodeType, FunctionType]:
-    """Return the functions and methods of the package by their code."""
+def named_functions(modules: tuple[str, ...]) -> dict[CodeType, FunctionType]:
+    """Return the functions and methods of modules by their code."""
     found: dict[CodeType, FunctionType] = {}
     for name, module in list(sys.modules.items()):
-        if name.startswith(PACKAGES):
+        if name.startswith(modules):
             owners = [module, *filter(inspect.isclass, vars(module).values())]
             for owner in owners:
                 for value in vars(owner).values():

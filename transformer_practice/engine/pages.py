@@ -8,7 +8,12 @@ from transformer_practice.engine.exercise import Exercise
 
 
 def place_of(exercise: Exercise) -> str:
-    """Say the chapter of an exercise, and its equations: "chapter 6, ...: (6.1), (6.7)"."""
+    """Say the chapter of an exercise, and its equations: "chapter 6, ...: (6.1), (6.7)".
+
+    Of an exercise that is not of this book, nothing.
+    """
+    if exercise.chapter not in pages():
+        return ""
     page = pages()[exercise.chapter]
     labels = dict.fromkeys(
         label for about in exercise.functions for label in about.equation.split(", ")

@@ -1,17 +1,23 @@
 """What an examination has found: a verdict in words, then its numbers."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
 
 import numpy as np
 
 ROWS = 6  # of a table that shows everything
+SCREEN = 16  # lines of a verdict and what explains it, unless everything is asked for
+PRINTED = 5  # lines of what was printed, likewise
 LEGEND = "Relative errors; 1e-8 and less is rounding."
+ALL = "Errors at each point, and what else was seen"
+REST = f"{ALL}: --all, or the report's whole()."
 
 
 @dataclass
 class Report:
-    """What :func:`examine` answers. Printed, it is a text; in a notebook, a table and a picture.
+    """What :func:`examine` answers: printed, it fits on a screen, and :meth:`whole` says the rest.
+
+    In a notebook it is a text with a picture, and the rest is folded.
 
     Attributes
     ----------
@@ -33,6 +39,8 @@ class Report:
         Where to read on, and how to get a hint.
     pictures : dict
         For a wrong output its error at the first point where it is wrong, for each entry.
+    printed : str
+        By the functions while they were examined.
     """
 
     name: str
@@ -45,32 +53,65 @@ class Report:
     notes: tuple[str, ...] = ()
     next: str = ""
     pictures: dict[str, np.ndarray] = field(default_factory=dict)
+    printed: str = ""
 
     def __str__(self) -> str:
-        parts = [self.verdict]
-        parts += [indented(text) for text in self.explanations]
-        if not self.right and self.errors:
-            rows = [*table(shown(self.errors)), LEGEND]
-            parts.append(indented("\n".join(rows)))
-        if self.notes:
-            parts.append(indented("\n".join(self.notes)))
-        if self.next:
-            parts.append(indented(self.next))
-        return "\n\n".join(parts)
+        said = "\n\n".join([self.verdict, *map(indented, self.explanations)])
+        parts = [cut(said, SCREEN)]
+        if self.right:
+            parts += [indented("\n".join(self.notes))]
+        if self.printed:
+            parts.append(indented(cut(f"Printed:\n{self.printed}", PRINTED + 1)))
+        more = "" if self.right or not (self.errors or self.notes) else REST
+        parts.append(indented("\n".join(filter(None, [self.next, more]))))
+        return "\n\n".join(filter(None, parts))
 
     __repr__ = __str__
+
+    def whole(self) -> str:
+        """Return everything as a text: with the errors at each point and the notes."""
+        parts = [self.verdict, *map(indented, self.explanations)]
+        if not self.right and self.errors:
+            parts.append(indented("\n".join([*table(shown(self.errors)), LEGEND])))
+        parts.append(indented("\n".join(self.notes)))
+        if self.printed:
+            parts.append(indented(f"Printed:\n{self.printed}"))
+        parts.append(indented(self.next))
+        return "\n\n".join(filter(None, parts))
+
+    def as_dict(self) -> dict:
+        """Return all but the pictures, for JSON: an error is None where there is no number."""
+        found = asdict(self)
+        del found["pictures"]
+        found["errors"] = {
+            name: {point: error if np.isfinite(error) else None for point, error in row.items()}
+            for name, row in self.errors.items()
+        }
+        return found
 
     def _repr_html_(self) -> str:
         kind = "right" if self.right else "wrong" if self.written else "open"
         body = [f"<p><strong>{lines(self.verdict)}</strong></p>"]
         body += [f"<p>{lines(text)}</p>" for text in self.explanations]
-        if not self.right and self.errors:
-            body.append(html_table(shown(self.errors)) + f"<p>{LEGEND}</p>")
         body += [picture(name, error) for name, error in self.pictures.items()]
-        body += [f"<p>{lines(text)}</p>" for text in self.notes]
+        rest = [f"<p>{lines(text)}</p>" for text in self.notes]
+        if not self.right and self.errors:
+            rest.insert(0, html_table(shown(self.errors)) + f"<p>{LEGEND}</p>")
+        if self.right:
+            body += rest
+        elif rest:
+            body.append(f"<details><summary>{ALL}</summary>{''.join(rest)}</details>")
+        if self.printed:
+            body.append(f"<p>Printed:<br>{lines(self.printed)}</p>")
         if self.next:
             body.append(f"<p>{lines(self.next)}</p>")
         return f'<div class="examined examined-{kind}">{"".join(body)}</div>'
+
+
+def cut(text, most):
+    """Return the first lines of a text, with a mark if there are more."""
+    all_lines = text.splitlines()
+    return "\n".join(all_lines[:most] + ["  ..."] * (len(all_lines) > most))
 
 
 def shown(errors):

@@ -201,7 +201,8 @@ def called_by(exercise: Exercise) -> dict[FunctionType, Called]:
 
     Those of its own file come first.
     """
-    forward, backward = Tracer(), Tracer()
+    module = exercise.forward.__module__
+    forward, backward = Tracer(module), Tracer(module)
     for point in points_of(exercise):
         _, cache = run_forward(exercise, exercise.forward, point, forward)
         if exercise.backward:
@@ -213,14 +214,13 @@ def called_by(exercise: Exercise) -> dict[FunctionType, Called]:
         for function, local in tracer.functions().items():
             if function not in aside and not function.__name__.startswith("check"):
                 found.setdefault(function, Called(local, set())).stages.add(stage)
-    first = exercise.forward.__module__
-    return dict(sorted(found.items(), key=lambda each: each[0].__module__ != first))
+    return dict(sorted(found.items(), key=lambda each: each[0].__module__ != module))
 
 
 def values_at(exercise: Exercise, point: Point, stage: str) -> dict[str, Any]:
     """Name what the package computes at a point: arguments, what it keeps, local variables."""
 
-    tracer = Tracer()
+    tracer = Tracer(exercise.forward.__module__)
     _, cache = run_forward(exercise, exercise.forward, point, tracer)
     if stage == "backward":
         run_backward(exercise, exercise.backward, point, cache, tracer)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from transformer_practice.engine.answer import Answer
 from transformer_practice.engine.examiner import full_stop, report_on
-from transformer_practice.engine.exercise import names_of
+from transformer_practice.engine.exercise import Exercise, names_of
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import Failed, NotWritten
 from transformer_practice.engine.runs import Runs
+from transformer_practice.exercises import every_exercise, exercises_in
 from transformer_practice.workspace.folder import (
     Own,
     chapters,
@@ -65,12 +66,14 @@ class Examined(NamedTuple):
         sentence, stop, _ = first.partition(". ")
         return sentence + stop.strip()
 
-    def with_note(self, printed: str) -> "Examined":
+    def with_printed(self, text: str) -> "Examined":
         """Add what was printed to the report."""
-        if not printed or not self.report:
-            return self
-        notes = *self.report.notes, f"Printed:\n{printed}"
-        return self._replace(report=replace(self.report, notes=notes))
+        return self._replace(report=self.report and replace(self.report, printed=text))
+
+    def as_dict(self) -> dict:
+        """Return the state and the report for JSON."""
+        report = self.report.as_dict() if self.report else {"verdict": self.said}
+        return {"name": self.name, "state": self.state} | report
 
     @property
     def line(self) -> str:
@@ -104,25 +107,25 @@ class InRoom:
 
 
 class File:
-    """The file of a chapter in a room, which is opened anew after whatever has ended it.
+    """A reader's file in a room, which is opened anew after whatever has ended it.
 
     The package's own numbers are computed outside, and no other file is there: what a file changes
     changes no verdict but its own.
     """
 
-    def __init__(self, folder: Path, chapter: str):
-        self.folder, self.chapter = folder, chapter
+    def __init__(self, path: Path, course: str):
+        self.path, self.course = path, course
         self.room: Room | None = None
         self.left = ""  # what a room that is closed has printed
 
     def read(self) -> list[Own]:
-        """Return what the file has of each of the chapter's exercises."""
-        exercises = chapters()[self.chapter]
-        self.room = Room(serve_answers, self.folder, self.chapter)
+        """Return what the file has of each exercise."""
+        exercises = exercises_of(self.course)
+        self.room = Room(serve_answers, self.path, self.course)
         try:
             owns = self.checked(self.room.receive)
         except Failed as error:
-            problem = f"{file_of(self.chapter)} {in_one_line(error)}"
+            problem = f"{self.path.name} {in_one_line(error)}"
             return [missing(exercise, problem) for exercise in exercises]
         return [own._replace(exercise=e) for own, e in zip(owns, exercises, strict=True)]
 
@@ -170,10 +173,17 @@ class File:
         self.room = None
 
 
-def serve_answers(connection, folder, chapter):
-    """Run the file of a chapter, say what it has, and answer for its functions."""
-    surroundings = Surroundings()
-    owns = read(folder, chapter)
+def exercises_of(course: str) -> Sequence[Exercise]:
+    """Return the exercises of a chapter, of all of them for "", or of a file with a course."""
+    if not course:
+        return every_exercise()
+    return chapters()[course] if course in chapters() else exercises_in(Path(course))
+
+
+def serve_answers(connection, path, course):
+    """Run a reader's file, say what it has, and answer for its functions."""
+    exercises, surroundings = exercises_of(course), Surroundings()
+    owns = read(path, exercises)
     has = [own._replace(exercise=None, functions=tuple(map(bool, own.functions))) for own in owns]
     connection.send((has, surroundings.change(), surroundings.busy()))
     by_name = {own.exercise.name: Answer(own.exercise, *own.functions) for own in owns}
@@ -189,19 +199,34 @@ def serve_answers(connection, folder, chapter):
             connection.send((value, surroundings.change(), surroundings.busy()))
 
 
-def examine_file(folder: Path, chapter: str, names: Collection[str]) -> Iterator[Examined]:
+def examine_chapter(folder: Path, chapter: str, names: Collection[str]) -> Iterator[Examined]:
     """Examine what the file of a chapter has of some exercises, one after the other."""
     if untouched(folder, chapter):
         yield from (Examined(missing(e)) for e in chapters()[chapter] if e.name in names)
-        return
-    file = File(folder, chapter)
+    else:
+        yield from examine_file(folder / file_of(chapter), chapter, names)
+
+
+def examine_file(path: Path, course: str = "", names: Collection[str] = ()) -> Iterator[Examined]:
+    """Examine what a file has, one exercise after the other.
+
+    Parameters
+    ----------
+    path : Path
+    course : str
+        A chapter, or the path of a file with the exercises of another course. Default: the whole
+        book.
+    names : collection of str
+        Those exercises alone. Default: what is written in the file.
+    """
+    file = File(path, course)
     try:
-        owns = file.read() if PROCESSES else read(folder, chapter)
+        owns = file.read() if PROCESSES else read(path, exercises_of(course))
         for own in owns:
-            if own.exercise.name in names:
+            if own.exercise.name in names or not names and (own.written or own.problem):
                 kind = partial(InRoom, file) if PROCESSES else Answer
                 examined = examine_answer(own, kind(own.exercise, *own.functions))
-                yield examined.with_note(file.printed())
+                yield examined.with_printed(file.printed())
     finally:
         file.close()
 

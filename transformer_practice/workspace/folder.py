@@ -3,7 +3,7 @@
 import ast
 import builtins
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
@@ -200,12 +200,11 @@ def untouched(folder: Path, chapter: str) -> bool:
         return isinstance(error, FileNotFoundError)
 
 
-def read(folder: Path, chapter: str) -> list[Own]:
-    """Return what a reader has of a chapter's exercises, by what its file holds now.
+def read(path: Path, exercises: Sequence[Exercise]) -> list[Own]:
+    """Return what a reader has of some exercises, by what a file holds now.
 
     The file is run as a module of its own, with a time limit.
     """
-    exercises, path = chapters()[chapter], folder / file_of(chapter)
     if not path.exists():
         return [missing(exercise) for exercise in exercises]
     try:

@@ -30,18 +30,20 @@ class Room:
     Parameters
     ----------
     serve : callable
-        A function of a module, which the process runs: ``serve(connection, *arguments)``.
+        A function of a module, which the process runs: ``serve(connection, home, *arguments)``.
+    home : Path
+        The reader's file, or the folder of all of them: the lines of it are said.
     quiet : bool
         Whether what it prints is kept for :meth:`printed`, or printed.
     """
 
-    def __init__(self, serve: Callable, *arguments: Any, quiet: bool = True):
-        self.folder = TemporaryDirectory()
+    def __init__(self, serve: Callable, home: Path, *arguments: Any, quiet: bool = True):
+        self.home, self.folder = home, TemporaryDirectory()
         self.connection, theirs = CONTEXT.Pipe()
         self.due = CONTEXT.Array("d", 2, lock=False)
         self.process = CONTEXT.Process(
             target=begin,
-            args=(serve, theirs, *arguments),
+            args=(serve, theirs, home, *arguments),
             kwargs={"due": self.due, "folder": self.folder.name, "quiet": quiet},
             daemon=True,
         )
@@ -84,7 +86,7 @@ class Room:
         """Say in which line of which file the process was when it was ended, if that is known."""
         trace = (Path(self.folder.name) / "trace").read_text(errors="replace")
         for path, number, function in re.findall(r'File "(.*)", line (\d+) in (\w+)', trace):
-            if re.fullmatch(r"\d{3}_\w+\.py", Path(path).name):
+            if Path(path).is_relative_to(self.home):
                 return f"\n    {Path(path).name}, line {number}, in {function}"
         return ""
 

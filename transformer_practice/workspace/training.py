@@ -10,7 +10,7 @@ from transformer_core.training import Recipe, train_on_disk
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.running import Failed
 from transformer_practice.exercises import find_exercise
-from transformer_practice.workspace.folder import read
+from transformer_practice.workspace.folder import chapters, file_of, read
 from transformer_practice.workspace.room import Room
 from transformer_practice.workspace.substitution import Used, in_the_package
 from transformer_practice.workspace.surroundings import Surroundings
@@ -58,7 +58,7 @@ def train_both(
     """
     names = [exercise.name for exercise in exercises]
     with folder_for(out) as folder:
-        room = Room(train_yours, recipe, given, workspace, names, folder / YOURS, quiet=False)
+        room = Room(train_yours, workspace, recipe, given, names, folder / YOURS, quiet=False)
         try:
             yours, used, error = room.receive()
         except Failed as failure:
@@ -73,14 +73,14 @@ def train_both(
         return Comparison(yours, dict(training.measures()), used)
 
 
-def train_yours(connection, recipe, given, workspace, names, folder):
+def train_yours(connection, workspace, recipe, given, names, folder):
     """Train with the reader's functions, and send the scores, what was used, and what failed."""
     surroundings, scores, error = Surroundings(), {}, None
     exercises = [find_exercise(name) for name in names]
     owns = [
         own
         for chapter in dict.fromkeys(exercise.chapter for exercise in exercises)
-        for own in read(workspace, chapter)
+        for own in read(workspace / file_of(chapter), chapters()[chapter])
         if own.exercise in exercises
     ]
     with in_the_package(owns) as used:

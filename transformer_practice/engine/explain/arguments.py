@@ -133,6 +133,12 @@ def substitutes(exercise, point, stage):
         elif a.shape == b.shape:
             both = point._replace(arguments=point.arguments | {one: b, other: a})
             yield f"{one} and {other} had changed places", both
+    for name in arrays:
+        array = point.arguments[name]
+        for axis in range(array.ndim):
+            along = f" along axis {axis}" if array.ndim > 1 else ""
+            flipped = point._replace(arguments=point.arguments | {name: np.flip(array, axis)})
+            yield f"{name} were in reverse order{along}", flipped
     if stage == "backward":
         for said, new in others_of(1.0 * point.cotangent):
             yield f"{cotangent_of(exercise)} were {said}", point._replace(cotangent=new)

@@ -197,7 +197,9 @@ def written_in(function):
     """Say where a function stands that the reader knows."""
     if function.__module__.startswith("transformer_core"):
         return f"the package's {function.__qualname__}"
-    return "the lines of the page"
+    if function.__module__.startswith("transformer_practice"):
+        return "the lines of the page"
+    return f"the reference's {function.__qualname__}"
 
 
 def touched(run, right):
