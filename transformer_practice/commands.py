@@ -201,7 +201,7 @@ def check(options, groups):
     everything = []
     for chapter, exercises in groups.items():
         examined = []
-        for each in examine_chapter(folder, chapter, [e.name for e in exercises]):
+        for each in examine_chapter(folder, chapter, exercises):
             examined.append(each)
             progress.note(each)
             saved |= progress.save()
@@ -225,7 +225,7 @@ def run_examine(options):
         raise ValueError(f"{options.file}: expected a file of Python, found none")
     if options.name is not None:
         options.name = find(options.name, exercises_of(options.course)).name
-    names = {options.name} - {None}
+    names = options.name and {options.name}
     examined = list(examine_file(options.file, options.course, names))
     if not examined:
         raise ValueError(f"{options.file}: expected functions of the course, found none")
@@ -329,7 +329,7 @@ def run_ledger(options):
     check_workspace(folder)
     progress = Progress(folder)
     examined = {
-        chapter: list(examine_chapter(folder, chapter, [each.name for each in exercises]))
+        chapter: list(examine_chapter(folder, chapter, exercises))
         for chapter, exercises in chapters().items()
     }
     for group in examined.values():

@@ -199,15 +199,20 @@ def serve_answers(connection, path, course):
             connection.send((value, surroundings.change(), surroundings.busy()))
 
 
-def examine_chapter(folder: Path, chapter: str, names: Collection[str]) -> Iterator[Examined]:
+def examine_chapter(
+    folder: Path, chapter: str, exercises: Sequence[Exercise]
+) -> Iterator[Examined]:
     """Examine what the file of a chapter has of some exercises, one after the other."""
     if untouched(folder, chapter):
-        yield from (Examined(missing(e)) for e in chapters()[chapter] if e.name in names)
+        yield from (Examined(missing(exercise)) for exercise in exercises)
     else:
+        names = {exercise.name for exercise in exercises}
         yield from examine_file(folder / file_of(chapter), chapter, names)
 
 
-def examine_file(path: Path, course: str = "", names: Collection[str] = ()) -> Iterator[Examined]:
+def examine_file(
+    path: Path, course: str = "", names: Collection[str] | None = None
+) -> Iterator[Examined]:
     """Examine what a file has, one exercise after the other.
 
     Parameters
@@ -223,7 +228,8 @@ def examine_file(path: Path, course: str = "", names: Collection[str] = ()) -> I
     try:
         owns = file.read() if PROCESSES else read(path, exercises_of(course))
         for own in owns:
-            if own.exercise.name in names or not names and (own.written or own.problem):
+            wanted = own.written or own.problem if names is None else own.exercise.name in names
+            if wanted:
                 kind = partial(InRoom, file) if PROCESSES else Answer
                 examined = examine_answer(own, kind(own.exercise, *own.functions))
                 yield examined.with_printed(file.printed())

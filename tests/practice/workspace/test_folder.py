@@ -32,7 +32,8 @@ def linear_backward(dy, cache):
 
 
 def own(folder, name="linear", chapter="120_linear"):
-    (found,) = [each for each in read(folder, chapter) if each.exercise.name == name]
+    owns = read(folder / file_of(chapter), chapters()[chapter])
+    (found,) = [each for each in owns if each.exercise.name == name]
     return found
 
 
@@ -58,7 +59,7 @@ def test_every_chapter_has_a_file_of_stubs(tmp_path):
         for exercise in exercises:
             for about in exercise.functions:
                 assert f"{about.equation} {about.shapes}" in words
-        for each in read(path.parent, chapter):
+        for each in read(path, chapters()[chapter]):
             assert not each.written and not each.problem
 
 
@@ -192,7 +193,7 @@ def test_without_a_file_nothing_is_written(tmp_path):
 def test_a_file_that_does_not_run_says_why(tmp_path, text, problem):
     path = tmp_path / "120_linear.py"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    for each in read(tmp_path, "120_linear"):
+    for each in read(tmp_path / "120_linear.py", chapters()["120_linear"]):
         assert not each.written
         assert each.problem.startswith("120_linear.py does not run: ")
         assert problem in each.problem

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from transformer_practice.__main__ import main
+from transformer_practice.exercises import find_exercise
 from transformer_practice.workspace import examined, room
-from transformer_practice.workspace.examined import RIGHT, WRONG, examine_file
+from transformer_practice.workspace.examined import RIGHT, WRONG, examine_chapter
 
 CHAPTER = "130_softmax"
 SOFTMAX = """
@@ -46,7 +47,9 @@ def examine(folder, inside="pass", before=""):
     """Return what is found of the two exercises, by name."""
     text = SOFTMAX.format(inside=inside, before=before)
     (folder / f"{CHAPTER}.py").write_text(text)
-    found = examine_file(folder, CHAPTER, {"softmax", "log_softmax"})
+    found = examine_chapter(
+        folder, CHAPTER, [find_exercise("log_softmax"), find_exercise("softmax")]
+    )
     return {each.name: each for each in found}
 
 
@@ -97,11 +100,13 @@ def test_what_the_file_does_is_said_of_all_its_exercises(tmp_path, before, said)
     assert {each.line for each in found.values()} == {f"wrong: 130_softmax.py {said}"}
 
 
-def test_the_start_of_what_is_printed_is_a_note(tmp_path):
+def test_the_start_of_what_is_printed_is_reported(tmp_path):
     report = examine(tmp_path, "print('a\\n' * 5000)")["softmax"].report
-    assert report.notes[-1].startswith("Printed:\na\na\n")
-    assert re.search(r"\.\.\. and \d+ characters more$", report.notes[-1])
-    assert len(report.notes[-1]) < 3000
+    assert report.printed.startswith("a\na\n") and len(report.printed) < 3000
+    assert re.search(
+        r"\.\.\. and \d+ characters more$", report.whole().partition("  ->")[0].strip()
+    )
+    assert "Printed:\n" + 5 * "  a\n" + "    ...\n" in str(report)
 
 
 def test_a_change_of_numpy_changes_no_verdict_of_another_file(tmp_path):
@@ -113,8 +118,8 @@ def test_a_change_of_numpy_changes_no_verdict_of_another_file(tmp_path):
         "    centred = x - x.mean(-1, keepdims=True)\n"
         "    return gamma * centred / (x.var(-1, keepdims=True) + eps) + beta, None\n"
     )
-    list(examine_file(tmp_path, CHAPTER, {"softmax"}))
-    (found,) = examine_file(tmp_path, "150_layer_norm", {"layer_norm"})
+    list(examine_chapter(tmp_path, CHAPTER, [find_exercise("softmax")]))
+    (found,) = examine_chapter(tmp_path, "150_layer_norm", [find_exercise("layer_norm")])
     assert found.report.verdict == "layer_norm: y is wrong."
 
 
