@@ -17,7 +17,7 @@ ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_tex
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda each: f"{each['exercise']}: {each['wrong']}")
 def test_a_mistake_without_an_entry_is_explained(answer):
-    space = {"np": np, "ops": ops}
+    space = {"__name__": "own", "np": np, "ops": ops}
     exec(answer["code"], space)
     report = examine(answer["exercise"], space.get("forward"), space.get("backward"))
     assert not report.right and not report.mistakes

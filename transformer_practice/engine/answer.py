@@ -6,12 +6,14 @@ another process.
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from transformer_core.gradient_check import central_difference
 from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, pair, titles_of
+from transformer_practice.engine.mutation import Tracer
 from transformer_practice.engine.points import Point
 from transformer_practice.engine.running import ENDLESS, Failed, call
 from transformer_practice.engine.runs import (
@@ -73,22 +75,25 @@ class Answer:
         """
         return self.runs_at(self.exercise.points())
 
-    def runs_at(self, points: Sequence[Point]) -> Runs:
-        """Run the functions at any points, as :meth:`runs` does."""
+    def runs_at(self, points: Sequence[Point], tracer: Tracer | None = None) -> Runs:
+        """Run the functions at any points, as :meth:`runs` does, and have them traced."""
+        calls = partial(call, tracer) if tracer else call
         runs = Runs([], [])
         for point in points:
             if stuck(runs.forward):  # at the other points, too, by all odds
                 run, cache = runs.forward[-1], None
                 runs.forward.append(run)
             elif self.forward:
-                run, cache = run_forward(self.exercise, self.forward, point, call)
+                run, cache = run_forward(self.exercise, self.forward, point, calls)
                 runs.forward.append(run)
             else:
                 run, cache = run_forward(self.exercise, self.exercise.forward, point, direct)
             if stuck(runs.backward):
                 runs.backward.append(runs.backward[-1])
             elif self.backward and not run.failure:
-                runs.backward.append(run_backward(self.exercise, self.backward, point, cache, call))
+                runs.backward.append(
+                    run_backward(self.exercise, self.backward, point, cache, calls)
+                )
             elif self.backward:
                 runs.backward.append(Run({}, "there is no cache: the forward pass fails"))
         return runs
@@ -98,6 +103,15 @@ class Answer:
         at = next(each for each in self.exercise.points() if each.name == point)
         runs = self.runs_at([at.with_array(name, array)])
         return (runs.forward if stage == "forward" else runs.backward)[0]
+
+    def values(self, stage: str, point: str) -> dict[str, np.ndarray]:
+        """Return the arrays among the local variables of a pass, as it leaves them at a point."""
+        function = getattr(self, stage)
+        tracer = Tracer(str(function.__module__))
+        at = next(each for each in self.exercise.points() if each.name == point)
+        self.runs_at([at], tracer)
+        local = tracer.codes.get(getattr(function, "__code__", None), {})
+        return {name: value for name, value in local.items() if isinstance(value, np.ndarray)}
 
     def slopes(self) -> Slopes:
         """Measure the derivatives of the forward pass at the first point: some of each array."""

@@ -8,7 +8,7 @@ import numpy as np
 from transformer_core.gradient_check import gradient_error
 from transformer_practice.engine.answer import Answer
 from transformer_practice.engine.exercise import Exercise, titles_of
-from transformer_practice.engine.explain import ONLY_HERE, Stage, explain, listed
+from transformer_practice.engine.explain import ONLY_HERE, Stage, by_values, explain, listed
 from transformer_practice.engine.pages import place_of
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import NotWritten
@@ -66,7 +66,7 @@ def report_on(answer: Answer) -> Report:
     stages: list[Stage] = []
     for name, ours, right in zip(Runs._fields, own, run_right(exercise), strict=True):
         if ours and not any(stage.wrong for stage in stages):
-            stage = stage_of(name, ours, right, partial(moved, answer, name))
+            stage = stage_of(answer, name, ours, right)
             stages.append(stage._replace(after=bool(stages)))
     return told(answer, stages, own)
 
@@ -105,7 +105,7 @@ def not_written(answer):
     return Report(answer.exercise.name, False, False, said_together([*verdicts, *open_]))
 
 
-def stage_of(name, own, right, again):
+def stage_of(answer, name, own, right):
     """Compare a pass with the right one."""
     wrong = {}
     for run, expected in zip(own, right, strict=True):
@@ -116,7 +116,9 @@ def stage_of(name, own, right, again):
             if not agrees(run.outputs.get(output), expected.outputs.get(output), right[0], output):
                 wrong[output] = True
     order = [*right[0].outputs, *wrong]
-    return Stage(name, own, right, [n for n in dict.fromkeys(order) if n in wrong], again)
+    names = [n for n in dict.fromkeys(order) if n in wrong]
+    again = partial(moved, answer, name)
+    return Stage(name, own, right, names, again, partial(answer.values, name))
 
 
 def agrees(own, expected, generic, name):
@@ -173,6 +175,8 @@ def told(answer, stages, own):
         known = found or stage.own[0].failure
         if not known and any(name in stage.right[0].outputs for name in stage.wrong):
             explanations.append(unknown(exercise, points, stage))
+        if not stage.own[0].failure and not any(each.mistakes for each in found):
+            explanations += filter(None, [by_values(exercise, points, stage)])
         special = right_where(points, stage)
         if special and not any(ONLY_HERE in text for text in explanations):
             explanations.append(special)

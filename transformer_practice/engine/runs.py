@@ -345,7 +345,7 @@ def passes_agree(runs: list[Run], others: list[Run], only: set[str] | None = Non
         return False
     if changed_arguments(runs, only) != changed_arguments(others, only):
         return False
-    floors = floors_of(runs[0], others[0])
+    floors = floors_of(runs[0], others[0], only=only)
     return all(
         runs_agree(run, other, only, floors) for run, other in zip(runs, others, strict=True)
     )
@@ -357,9 +357,9 @@ def changed_arguments(runs, only=None):
     return names if only is None else only & names
 
 
-def floors_of(*runs: Run) -> dict[str, float]:
+def floors_of(*runs: Run, only: set[str] | None = None) -> dict[str, float]:
     """Return the size below which each output counts as zero, of what it is at the first point."""
-    names = {name for run in runs for name in run.outputs}
+    names = {name for run in runs for name in run.outputs} if only is None else only
     return {name: SMALL * max(largest(run.outputs.get(name)) for run in runs) for name in names}
 
 

@@ -10,11 +10,12 @@ from transformer_practice.engine.explain.catalogue import (
     by_mutation,
     by_pairs,
 )
+from transformer_practice.engine.explain.chain import by_values
 from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 from transformer_practice.engine.points import Point
 
-__all__ = ["MUSEUM", "ONLY_HERE", "Explanation", "Stage", "explain", "listed"]
+__all__ = ["MUSEUM", "ONLY_HERE", "Explanation", "Stage", "by_values", "explain", "listed"]
 
 
 def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Explanation, ...]:

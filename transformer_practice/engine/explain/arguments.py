@@ -35,20 +35,27 @@ class Probes:
     def __init__(self, exercise: Exercise, stage: Stage):
         self.exercise, self.stage = exercise, stage
         self.stop = process_time() + PROBES_SECONDS
-        self.known: dict[str, list[tuple[str, Run]]] = {}
+        self.known: dict[tuple[str, str], Run] = {}
+        self.points: dict[str, dict[str, Point]] = {}
 
     def right(self, point: Point) -> Run:
         """Run the package's own pass."""
         return run_point(self.exercise, point, self.stage.name)
 
-    def substitutes(self, point: Point) -> list[tuple[str, Run]]:
-        """Say what may stand in the place of an argument, and what it comes to."""
-        if point.name not in self.known:
-            changed = list(substitutes(self.exercise, point, self.stage.name))
-            self.known[point.name] = [
-                (said, self.right(other)) for said, other in changed if process_time() < self.stop
-            ]
-        return self.known[point.name]
+    def substitutes(self, point: Point) -> dict[str, Point]:
+        """Return, by what is said of it, each point with another value for an argument."""
+        if point.name not in self.points:
+            self.points[point.name] = dict(substitutes(self.exercise, point, self.stage.name))
+        return self.points[point.name]
+
+    def substituted(self, point: Point, said: str) -> Run:
+        """Run the package's own pass with one of them, if there is time."""
+        if (point.name, said) not in self.known:
+            other = self.substitutes(point).get(said)
+            if other is None or process_time() > self.stop:
+                return Run({})
+            self.known[point.name, said] = self.right(other)
+        return self.known[point.name, said]
 
 
 def knobs(exercise: Exercise, point: Point) -> Iterator[Knob]:
@@ -185,11 +192,9 @@ def by_substitution(output):
     case, *rest = output.cases[:2]
     if not case.own.any():
         return ""
-    for said, run in output.probes.substitutes(case.point):
-        if is_output(output, run, case) and all(
-            is_output(output, dict(output.probes.substitutes(c.point)).get(said, Run({})), c)
-            for c in rest
-        ):
+    probes = output.probes
+    for said in probes.substitutes(case.point):
+        if all(is_output(output, probes.substituted(c.point, said), c) for c in (case, *rest)):
             left_out = said.endswith(
                 (" were 0", " were 1", " were None", " were empty", " left out")
             )

@@ -5,7 +5,8 @@ from itertools import combinations
 from time import process_time
 
 from transformer_practice.engine.exercise import Exercise
-from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
+from transformer_practice.engine.explain import ratios
+from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed, numbers
 from transformer_practice.engine.mutation import Mutation
 from transformer_practice.engine.runs import (
     LEFT,
@@ -16,6 +17,7 @@ from transformer_practice.engine.runs import (
     floors_of,
     mutations,
     passes_agree,
+    points_of,
     run_right,
     runs_agree,
 )
@@ -48,7 +50,7 @@ def comes_to_the_same(changed: Changed, stage: Stage, only: set[str] | None = No
     At every point: those first at which the reader's is wrong. A change of the forward pass is
     none of the backward pass's, if the reader's own forward pass is right.
     """
-    floors = floors_of(stage.own[0], stage.right[0])
+    floors = floors_of(stage.own[0], stage.right[0], only=only)
 
     def agree(run, i):
         return runs_agree(run, stage.own[i], only, floors)
@@ -137,6 +139,26 @@ def by_catalogue_apart(exercise, stage):
         else:
             rest.append(name)
     return [named(names, found) for names, found in groups.values()], rest
+
+
+def by_scaled(output):
+    """Find a mistake, and a number by which the output is larger than what that comes to."""
+    names = [point.name for point in points_of(output.exercise)]
+    at = [names.index(case.point.name) for case in output.cases]
+    for changed in catalogue_of(output.exercise):
+        runs = [changed.at(i, output.stage.name) for i in at]
+        if any(output.name not in run.outputs for run in runs):
+            continue
+        arrays = [numbers(run.outputs[output.name]) for run in runs]
+        cases = list(zip(output.cases, arrays, strict=True))
+        if any(c.own.shape != array.shape or close(array, c.right) for c, array in cases):
+            continue
+        factors = [ratios.factor(case.own, array) for case, array in cases]
+        names = None not in factors and ratios.names_of(factors, output.sizes)
+        if names:
+            said = f'with the mistake "{changed.about.name}"'
+            return f"{output.name} is {names[0]} times what it is {said}:\n{changed.about.mistake}."
+    return ""
 
 
 def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:

@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 
 from transformer_practice.engine.explain import arguments, places, products, ratios
-from transformer_practice.engine.explain.catalogue import drops_otherwise
+from transformer_practice.engine.explain.catalogue import by_scaled, drops_otherwise
 from transformer_practice.engine.explain.stage import FEW, Case, listed, numbers
 from transformer_practice.engine.points import Draws, Point
 from transformer_practice.engine.runs import TOLERANCE, close
@@ -78,6 +78,7 @@ class Output:
             by_terms_of_rows,
             self.few and arguments.by_value,
             self.few and arguments.by_multiple,
+            self.few and by_scaled,
         )
 
     def described(self) -> str:

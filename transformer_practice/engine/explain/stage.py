@@ -24,6 +24,7 @@ class Stage(NamedTuple):
     right: list[Run]
     wrong: list[str]  # the outputs that are wrong at some point
     again: Callable[[Point, str, Any], Run]  # runs the reader's pass with one array replaced
+    values: Callable[[str], dict[str, Any]]  # the reader's local variables at a point
     after: bool = False  # whether it follows a forward pass of the reader's that is right
 
 

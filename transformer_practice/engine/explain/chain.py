@@ -1,0 +1,46 @@
+"""Which of the reader's own values are right on the way to a wrong output."""
+
+import numpy as np
+
+from transformer_practice.engine.explain.stage import FEW, listed
+from transformer_practice.engine.runs import as_the_page_has_it, close, run_right, values_at
+
+
+def by_values(exercise, points, stage):
+    """Compare the local variables of the reader's function with those of the package's.
+
+    What both are given counts for neither, nor does what a forward pass has computed, in a
+    backward pass.
+    """
+    wrong = [i for i, run in enumerate(stage.own) if not run.failure]
+    if not wrong:
+        return ""
+    point, right = points[wrong[0]], getattr(run_right(exercise), stage.name)[wrong[0]]
+    plain = as_the_page_has_it(exercise) if exercise.plain else exercise
+    given = [*point.arguments.values(), point.cotangent, *right.outputs.values()]
+    if stage.name == "backward":
+        given += values_at(plain, point, "forward").values()
+    values = values_at(plain, point, stage.name)
+    ours = {n: v for n, v in values.items() if is_new(v, given)}
+    theirs = {n: v for n, v in stage.values(point.name).items() if is_new(v, given)}
+    said = []
+    for name, value in theirs.items():
+        same = next((n for n, v in ours.items() if close(v, value)), None)
+        if same:
+            said.append(f"`{name}`" + f" (the package's `{same}`)" * (same != name))
+    if not said:
+        return ""
+    text = f"On the way, {listed(said, FEW)} {'is' if len(said) == 1 else 'are'} right"
+    others = (n for n, v in theirs.items() if n in ours and not close(ours[n], v))
+    first = next(others, None)
+    return (
+        f"{text}; `{first}` is not what the package has under this name." if first else f"{text}."
+    )
+
+
+def is_new(value, given):
+    """Tell whether a value is an array of several numbers, and none of those that are given."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or value.size < 2:
+        return False
+    arrays = (each for each in given if isinstance(each, np.ndarray) and each.dtype.kind == "f")
+    return not any(close(value, each) for each in arrays)
