@@ -25,7 +25,7 @@ dh, read_out, _ = tied_readout_backward(dz, read_cache)
 look_up = embedding_backward(dh, look_cache)
 p = loss_cache.p[0]
 
-graph = Graph("A tied read-out: the table receives two terms")
+graph = Graph("A tied output layer: the table receives two terms")
 graph.node("E", EMBEDDING, look_up + read_out, rows=TOKENS, exact=False)
 graph.node("P P₁", position, dh, exact=False)
 graph.node("h h₁", h, dh, unit=("ln 2", ln2), of="E P", by=lambda table, p: table[seen] + p)
@@ -38,16 +38,16 @@ graph.edge("E", "z", narrow=-0.25)
 graph.edge("E", "h", narrow=0.0)
 
 graph.narrate(f"""
-E: Forward. One table for both ends.
+E: Forward. One table is used at both ends.
 P h: The middle of the sentence shows *mice*: its row plus the row of the position is h₁ =
     {row(h / ln2)} ln 2.
-z: Read out with the same table: z = {row(z)}, p = {row(p)}.
+z: The logits come from the same table: z = {row(z)}, p = {row(p)}.
 loss: The word was *chase*: ℒ = −ln {number(p[target])} = {number(loss)}.
-loss': Backward. The loss is the end: its cotangent is 1.
+loss': Backward. The cotangent of the loss is 1.
 z': z̄ = {row(dz)}: p, and 1 less at *chase*.
 h' P': h̄₁ = z̄ E = {row(dh)}, and the position gets the same.
-E<h: First term, the look-up: h̄₁ goes to the row of *mice*, which stood there.
-E<z: Second term, the read-out: every row gets h₁, times its z̄.
+E<h: First term, the look-up: h̄₁ goes to the row of *mice*, the word that was seen there.
+E<z: Second term, the output layer: every row gets h₁, times its z̄.
 E': The table gets the sum. *mice* has two terms; *chase*, the answer, has only that of the
-    read-out.
+    output layer.
 """)

@@ -14,7 +14,7 @@ outputs = [a @ v for a, _ in weights]
 dscores = [softmax_backward(v * do, cache) for (_, cache), do in zip(weights, dos, strict=True)]
 dvalues = [a * do for (a, _), do in zip(weights, dos, strict=True)]
 
-graph = Graph("Two layers of a decoder ask one source")
+graph = Graph("Two layers of a decoder attend to one source")
 for m in range(2):
     n = "₁₂"[m]
     graph.node(f"s{m} s{n}", scores[m], dscores[m], hue="key")

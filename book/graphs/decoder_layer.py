@@ -1,4 +1,4 @@
-"""A Pre-LN layer of a decoder, with random weights: two rows ask a source of three."""
+"""A Pre-LN layer of a decoder, with random weights: two rows attend to a source of three."""
 
 import numpy as np
 from graphs import Graph
@@ -55,17 +55,18 @@ graph.edge("Z", "f", label="keys, values")
 graph.edge("G2", "G3", label="FFN")
 
 graph.narrate("""
-G0: Forward. The decoder has two rows, and a third word is to be written.
+G0: Forward. The decoder has two rows, and the third word is to be predicted.
 G1: The block of the self-attention, under the causal mask: *cats* attends to itself, *chase* to
     both.
-Z: The encoder hands over three rows.
-f G2: Each row asks them, and adds what it found.
+Z: The output of the encoder has three rows.
+f G2: Each row of the decoder attends to them, and the result is added.
 G3: The block of the feed-forward layer.
-G3': Backward. The loss reads the row of *chase* alone.
-G2': The feed-forward block knows one row at a time.
-G1<G2 f': A sum hands its cotangent to both: skip connection and branch.
-G1<f G1': Cross-attention returns two gradients. One goes through the queries to its own stream.
-Z': The other goes through keys and values to the source: all three of its rows are told.
-G0': Self-attention takes queries, keys and values from one stream: *cats*, which *chase* has read,
-    is told as well.
+G3': Backward. Only the row of *chase* enters the loss.
+G2': The feed-forward block treats each row on its own.
+G1<G2 f': A sum passes its cotangent to both of its terms: skip connection and branch.
+G1<f G1': Cross-attention returns two gradients. One goes through the queries to the decoder's
+    stream.
+Z': The other goes through keys and values to the source: all three of its rows get a gradient.
+G0': Self-attention takes queries, keys and values from one stream: *cats*, to which *chase*
+    attends, gets a gradient as well.
 """)

@@ -22,10 +22,10 @@ graph.edge("error", "loss", label=f"e / {number(error.size / 2)}")
 
 graph.narrate(f"""
 y: Forward. A model that ends in a LayerNorm gives y = {row(y)}.
-target: The row of *cats* was wanted: y* = {row(target)}.
+target: The target is the row of *cats*: y* = {row(target)}.
 error: The errors are e = y − y* = {row(error)}.
 loss: The mean of their squares is ℒ = {number(loss)}.
 loss': Backward. The loss is the end: its cotangent is 1.
 error': ē = 2 e / {error.size} = {row(dy)}.
-y': The target is given, and y takes it all: ȳ = {row(dy)}.
+y': The target is given, so the whole gradient goes to y: ȳ = {row(dy)}.
 """)
