@@ -95,6 +95,41 @@ def test_doubling_sums_in_few_messages(ranks):
     assert counted(ranks, work) == cost.recursive_doubling(ranks, x.nbytes)
 
 
+def halved(communicator, x):
+    """Sum over a power of 2 of ranks: halves, quarters, ... are exchanged, then joined again."""
+    total, low, high = x.copy(), 0, len(x)
+    distances = [2**k for k in range(communicator.size.bit_length() - 1)]
+    spans = []
+    for distance in reversed(distances):
+        spans.append((low, high))
+        partner, middle = communicator.rank ^ distance, (low + high) // 2
+        mine, other = (low, middle), (middle, high)
+        if communicator.rank & distance:
+            mine, other = other, mine
+        sent = {partner: total[slice(*other)]}
+        total[slice(*mine)] += communicator.swap("halving", sent, [partner])[partner]
+        low, high = mine
+    for distance in distances:
+        partner, (first, last) = communicator.rank ^ distance, spans.pop()
+        other = (first, low) if low > first else (high, last)
+        sent = {partner: total[low:high]}
+        total[slice(*other)] = communicator.swap("doubling", sent, [partner])[partner]
+        low, high = first, last
+    return total
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.equation("eq:halving-doubling-seconds")
+def test_halving_and_doubling_has_few_messages_and_few_bytes(ranks):
+    x = np.arange(16.0)
+
+    def work(communicator):
+        total = halved(communicator, x * 10.0**communicator.rank)
+        np.testing.assert_array_equal(total, x * int("1" * ranks))
+
+    assert counted(ranks, work) == cost.halving_doubling(ranks, x.nbytes)
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.equation("eq:data-parallel")
 def test_data_parallel(ranks):
@@ -239,6 +274,11 @@ def test_memory_at_both_ends():
     assert cut == pytest.approx((16 * P + kept - inputs) / 4 + inputs)
     assert cost.tensor_parallel(SIZES, B_T, 4).memory > cut
     assert cost.local_steps(SIZES, B_T, 4, 10).memory == 24 * P + SIZES.kept(B_T / 4)
+    mixed = SIZES._replace(item=2)
+    many = [cost.sharded(mixed, 0, 10**9, stage).memory for stage in (1, 2, 3)]
+    assert many == pytest.approx([4 * P, 2 * P, borrowed / 2], abs=1e-3)
+    of_layers = [sizes.kept(1) / sizes.layers for sizes in (SIZES, mixed)]
+    assert 2 * of_layers[1] - of_layers[0] == SIZES.hidden  # a byte says which side of 0
 
 
 @pytest.mark.equation("eq:alpha-beta")
@@ -282,6 +322,8 @@ def test_what_cannot_be_is_refused():
         cost.sharded(SIZES, 8, 2, stage=4)
     with pytest.raises(ValueError, match=r"^ranks: expected"):
         cost.all_reduce(0, 8)
+    with pytest.raises(ValueError, match=r"^ranks: expected a power of 2, got 6"):
+        cost.halving_doubling(6, 8)
     with pytest.raises(ValueError, match=r"^every: expected"):
         cost.local_steps(SIZES, 8, 2, every=0)
     with pytest.raises(ValueError, match=r"^seconds: expected one a load"):

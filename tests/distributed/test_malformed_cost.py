@@ -24,6 +24,7 @@ LINES = {
              [np.nan, 0.1], [[0.1], [0.2]]],
         ),
     },
+    "halving_doubling": {"ranks": whole(4)},
     "sharded": {"stage": Choice(1, [0, 4, -1, None, "1", 2.5, [1], {}])},
 }  # fmt: skip
 OBJECTS = {"Cost": cost.data_parallel(SIZES, 64, 2)}

@@ -1,12 +1,12 @@
 r"""What a training step sends, holds and takes on many machines, from the sizes alone.
 
 A message of n bytes takes :math:`\alpha + n \beta` seconds (eq:alpha-beta). Bytes and messages
-are those that the counters of the communicators show; numbers have 4 bytes, and the optimiser is
-Adam. Every function raises ``ValueError`` for ranks, stages or batches that are not positive whole
-numbers, and for bytes or tokens below 0.
+are those that the counters of the communicators show; the optimiser is Adam, with 16 bytes a
+parameter in float32 and in mixed precision. Every function raises ``ValueError`` for ranks, stages
+or batches that are not positive whole numbers, and for bytes or tokens below 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,8 +19,6 @@ from transformer_core.foundation.checks import (
     check_positive_int,
     check_whole,
 )
-
-ITEM = 4  # bytes of a number
 
 
 class Network(NamedTuple):
@@ -89,8 +87,26 @@ def recursive_doubling(ranks: int, nbytes: float) -> Load:
     return Load(ranks, ranks * rounds, ranks * rounds * nbytes)
 
 
+def halving_doubling(ranks: int, nbytes: float) -> Load:
+    """An all-reduce in log N messages for each half, as few bytes as a ring, for N a power of 2.
+
+    The reduce-scatter exchanges halves with the partner N/2 away, quarters with the one N/4 away,
+    and so on; the all-gather runs the same rounds backwards (Rabenseifner).
+    """
+    ranks = count("ranks", ranks)
+    check_not_negative("nbytes", nbytes)
+    if ranks & (ranks - 1):
+        raise ValueError(f"ranks: expected a power of 2, got {ranks}")
+    rounds = (ranks - 1).bit_length()
+    return Load(ranks, 2 * ranks * rounds, 2 * (ranks - 1) * nbytes)
+
+
 class Sizes(NamedTuple):
-    """The sizes of a Transformer: n_theta, L, D, F, H, T."""
+    """The sizes of a Transformer: n_theta, L, D, F, H, T; and the bytes of a number.
+
+    A number of a parameter, gradient or activation has 4 bytes in float32. In mixed precision it
+    has 2, and Adam 12 a parameter, with its copy of the parameters in float32.
+    """
 
     parameters: int
     layers: int
@@ -98,6 +114,7 @@ class Sizes(NamedTuple):
     hidden: int
     heads: int
     length: int
+    item: int = 4
 
     def kept(self, tokens: float, norms: float = 1, cut: float = 1) -> float:
         """Bytes that a forward pass keeps of its layers (eq:cost-activations).
@@ -108,10 +125,8 @@ class Sizes(NamedTuple):
         """
         between = 4 * self.width + self.hidden + self.heads * self.length
         of_norms = 2 * self.width + 2
-        of_layer = (
-            2 * self.width + of_norms / norms + (between + self.hidden / ITEM) / cut
-        )
-        return ITEM * tokens * self.layers * of_layer
+        of_layer = 2 * self.width + of_norms / norms + between / cut
+        return tokens * self.layers * (self.item * of_layer + self.hidden / cut)
 
 
 @dataclass(frozen=True)
@@ -148,18 +163,16 @@ class Cost:
         return self.work * operations / rate + self.load.seconds(network)
 
 
-def data_parallel(
-    sizes: Sizes, tokens: float, ranks: int, all_reduce: Callable = all_reduce
-) -> Cost:
+def data_parallel(sizes: Sizes, tokens: float, ranks: int) -> Cost:
     """The batch is cut, everything else is there on every rank (eq:data-parallel).
 
-    ``all_reduce`` may be ``recursive_doubling``. Two more numbers go round, of 8 bytes each: the
-    counted tokens and the loss.
+    Two more numbers go round, of 8 bytes each: the counted tokens and the loss.
     """
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)
     return Cost(
-        all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 16 * ranks),
+        all_reduce(ranks, sizes.item * sizes.parameters)
+        + all_gather(ranks, 16 * ranks),
         16 * sizes.parameters + sizes.kept(tokens / ranks),
         1 / ranks,
     )
@@ -179,22 +192,22 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)
     check_whole("rest", rest)
-    whole, cut = {1: (8, 8), 2: (4, 12), 3: (0, 16)}[stage]
+    whole = {1: 2, 2: 1, 3: 0}[stage] * sizes.item
     pieces, numbers = 2 * (sizes.layers + 1), 2 * sizes.parameters
     kept, work = sizes.kept(tokens / ranks), 1.0
     if stage == 3:
         pieces += sizes.layers
         in_layers = sizes.parameters - rest
         numbers += in_layers
-        inputs = ITEM * tokens / ranks * sizes.width * sizes.layers
+        inputs = sizes.item * tokens / ranks * sizes.width * sizes.layers
         # Gathered parameters and their gradients: of the rest, and of one layer at a time.
-        borrowed = 2 * ITEM * (rest + in_layers / sizes.layers)
+        borrowed = 2 * sizes.item * (rest + in_layers / sizes.layers)
         kept, work = inputs + kept / sizes.layers + borrowed, 4 / 3
     load = all_gather(ranks, 0) * pieces
-    load += Load(ranks, 0, (ranks - 1) * ITEM * numbers)
+    load += Load(ranks, 0, (ranks - 1) * sizes.item * numbers)
     return Cost(
         load + all_gather(ranks, 8 * ranks) * 3,
-        (whole + cut / ranks) * sizes.parameters + kept,
+        (whole + (16 - whole) / ranks) * sizes.parameters + kept,
         work / ranks,
     )
 
@@ -217,13 +230,14 @@ def tensor_parallel(
     check_not_negative("tokens", tokens)
     M = tokens if readout is None else readout
     check_not_negative("readout", M)
-    rows = ITEM * tokens * sizes.width
+    item = sizes.item
+    rows = item * tokens * sizes.width
     load = all_reduce(ranks, rows) * (4 * sizes.layers + 1)
-    load += all_reduce(ranks, ITEM * M * sizes.width)
-    load += all_reduce(ranks, ITEM * M) + all_reduce(ranks, ITEM * 2 * M)
+    load += all_reduce(ranks, item * M * sizes.width)
+    load += all_reduce(ranks, item * M) + all_reduce(ranks, item * 2 * M)
     if sequence:
         whole = sizes.layers * 5 * sizes.width + 2 * sizes.width
-        load += all_gather(ranks, rows) * 2 + all_reduce(ranks, ITEM * whole)
+        load += all_gather(ranks, rows) * 2 + all_reduce(ranks, item * whole)
     return Cost(
         load,
         16 * sizes.parameters / ranks
@@ -252,7 +266,7 @@ def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
     check_not_negative("tokens", tokens)
     between = stages - 1
     load = Load(
-        between, 2 * between * batches, 2 * between * ITEM * tokens * sizes.width
+        between, 2 * between * batches, 2 * between * sizes.item * tokens * sizes.width
     )
     kept = sizes.kept(tokens) / stages * min(stages, batches) / batches
     return Cost(
@@ -270,7 +284,8 @@ def local_steps(sizes: Sizes, tokens: float, ranks: int, every: int) -> Cost:
     check_positive_int("every", every)
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)
-    meeting = all_reduce(ranks, ITEM * sizes.parameters) + all_gather(ranks, 8 * ranks)
+    changes = sizes.item * sizes.parameters
+    meeting = all_reduce(ranks, changes) + all_gather(ranks, 8 * ranks)
     return Cost(
         meeting * (1 / every),
         24 * sizes.parameters + sizes.kept(tokens / ranks),
