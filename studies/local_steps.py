@@ -23,7 +23,7 @@ RATES = {  # of the inner steps, around the best
     "alone": (1e-2, 3e-2, 1e-1),
     "mean": (1e-2, 3e-2, 1e-1),
     "half": (1e-2, 3e-2, 1e-1),
-    "published": (3e-3, 1e-2, 3e-2),
+    "published": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1),
 }
 SPEC = LayerSpec(32, 4, 64, "pre")
 LOOKS = 20  # at the error on unseen sequences

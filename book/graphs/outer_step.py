@@ -1,14 +1,14 @@
 """Two ranks that meet: three steps on one, one on the other, and an outer step."""
 
 import numpy as np
-from graphs import Graph, number, row
+from graphs import Graph, number
 
 from transformer_core.distributed import LocalSteps
 from transformer_core.ranks import on_threads
 
 theta, targets, taken = 8.0, (0.0, 16.0), (3, 1)
 eta, mu = 0.5, 0.5
-shares = np.array(taken) / sum(taken)
+shares = np.array([0.5, 0.5])
 
 
 def inner(theta, target, steps):
@@ -23,7 +23,7 @@ def work(communicator):
     local = LocalSteps(parameters, eta, mu)
     rank = communicator.rank
     parameters["theta"][...] = inner(theta, targets[rank], taken[rank])
-    local.meet(communicator, taken[rank])
+    local.meet(communicator)
     return local.shared[0], local.velocity[0]
 
 
@@ -45,25 +45,25 @@ graph.node(
     of="theta e0 e1",
     by=lambda theta, *ends: theta - shares @ ends,
 )
-graph.node("b", velocity, of="delta", by=lambda delta: mu * 0 + delta)
+graph.node("v", velocity, of="delta", by=lambda delta: mu * 0 + delta)
 graph.node(
     "new new θ",
     shared,
-    of="theta delta b",
-    by=lambda theta, delta, b: theta - eta * (delta + mu * b),
+    of="theta delta v",
+    by=lambda theta, delta, v: theta - eta * (delta + mu * v),
 )
 graph.place(
-    "theta 0 1, e0 1 0, e1 1 2, delta 2 1, b 3 0, new 4 1", narrow="e1 1 1, delta 2 0.5, new 4 0.5"
+    "theta 0 1, e0 1 0, e1 1 2, delta 2 1, v 3 0, new 4 1", narrow="e1 1 1, delta 2 0.5, new 4 0.5"
 )
 for r in range(2):
-    graph.edge(f"e{r}", "delta", label=f"{taken[r]}/{sum(taken)}")
+    graph.edge(f"e{r}", "delta", label="1/2")
 
 graph.narrate(f"""
 theta: Both ranks begin a round at the same weight.
-e0 e1: Rank 0 takes {taken[0]} steps, each half the way to {number(targets[0])}; rank 1 takes
-    {taken[1]}, half the way to {number(targets[1])}.
-delta: The mean way back, weighted by the steps {row(shares)}, is {number(theta)} less the mean of
-    the two ends: {number(theta - shares @ ends)}.
-b: The velocity was 0, so it is this way.
+e0 e1: Rank 0 takes {taken[0]} steps, each half the distance to {number(targets[0])}; rank 1 takes
+    {taken[1]}, half the distance to {number(targets[1])}.
+delta: The mean displacement, with equal weights, is {number(theta)} less the mean of the two ends:
+    {number(theta - shares @ ends)}.
+v: The velocity was 0, so it becomes this displacement.
 new: Nesterov's step with η = μ = {number(eta)}: the new weight is {number(shared)}, for both.
 """)
