@@ -43,15 +43,15 @@ class PipelineBert:
 
     The first stage has the embeddings, too; the last one the final normalisation and the read-out.
     Both have a tied table, and the sum of its gradients. Micro-batch j has the share
-    :math:`n_j / n` of the counted tokens, and what stage s gives to the next one is
-    :math:`x^{(s)}_j` (eq:pipeline-backward):
+    :math:`n_j / n` of the counted tokens; the input of stage s is :math:`x^{(s)}_j`, its output
+    :math:`x^{(s+1)}_j` (eq:pipeline-backward):
 
     .. math::
         \mathcal{L} = \sum_j \frac{n_j}{n} \, \mathcal{L}_j, \qquad
-        \bar{x}^{(s-1)}_j = \left(\frac{\partial x^{(s)}_j}{\partial x^{(s-1)}_j}
-        \right)^{\!\top} \bar{x}^{(s)}_j, \qquad
-        \bar{\theta}_s = \sum_j \left(\frac{\partial x^{(s)}_j}{\partial \theta_s}
-        \right)^{\!\top} \bar{x}^{(s)}_j
+        \bar{x}^{(s)}_j = \left(\frac{\partial x^{(s+1)}_j}{\partial x^{(s)}_j}
+        \right)^{\!\top} \bar{x}^{(s+1)}_j, \qquad
+        \bar{\theta}_s = \sum_j \left(\frac{\partial x^{(s+1)}_j}{\partial \theta_s}
+        \right)^{\!\top} \bar{x}^{(s+1)}_j
 
     Nothing can be dropped: a stage does not know what the others have drawn. A slot of time lasts
     as long as the longest pass in it.
