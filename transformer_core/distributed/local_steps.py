@@ -1,4 +1,4 @@
-"""Local steps with an outer optimiser (DiLoCo): ranks that speak once in many steps."""
+"""Local steps with an outer optimiser (DiLoCo): ranks that meet once in many steps."""
 
 import numpy as np
 
@@ -15,15 +15,15 @@ from transformer_core.ranks.flat import flatten, unflatten
 class LocalSteps:
     r"""Between two meetings each rank trains alone; at a meeting all take one outer step.
 
-    A round begins at weights :math:`\theta` that all ranks share. In it rank i takes steps of an
-    inner optimiser of its own, by which it gets to :math:`\theta_i` (eq:diloco-inner). The mean
-    of the ways back serves as a gradient: the outer optimiser, gradient descent with Nesterov's
+    A round begins at weights :math:`\theta` that all ranks share. In it rank r takes steps of an
+    inner optimiser of its own, which lead it to :math:`\theta_r` (eq:diloco-inner). The mean
+    displacement serves as a gradient: the outer optimiser, gradient descent with Nesterov's
     momentum, steps against it (eq:diloco-outer).
 
     .. math::
-        \Delta = \sum_i \frac{w_i}{\sum_j w_j} (\theta - \theta_i), \qquad
-        b \leftarrow \mu b + \Delta, \qquad
-        \theta \leftarrow \theta - \eta \, (\Delta + \mu b)
+        \Delta = \sum_r \frac{w_r}{\sum_j w_j} (\theta - \theta_r), \qquad
+        v \leftarrow \mu v + \Delta, \qquad
+        \theta \leftarrow \theta - \eta \, (\Delta + \mu v)
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class LocalSteps:
         communicator : Communicator
             Of the ranks that are there: it may be another one at every meeting.
         weight : float
-            w_i: the tokens in each of this rank's steps, say. 0: it has not trained.
+            w_r: the tokens in each of this rank's steps, say. 0: it has not trained.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class LocalSteps:
         self.resume()
 
     def catch_up(self, communicator: Communicator, root: int = 0) -> None:
-        """Take over the shared weights and the velocity of one rank, as one who comes back."""
+        """Take over the shared weights and the velocity of one rank, after an absence."""
         state = np.stack([self.shared, self.velocity])
         self.shared, self.velocity = communicator.broadcast(state, root)
         self.resume()
