@@ -88,10 +88,10 @@ def recursive_doubling(ranks: int, nbytes: float) -> Load:
 
 
 def halving_doubling(ranks: int, nbytes: float) -> Load:
-    """An all-reduce in log N messages for each half, as few bytes as a ring, for N a power of 2.
+    """An all-reduce in 2 log N messages, with the bytes of a ring (eq:halving-doubling-seconds).
 
     The reduce-scatter exchanges halves with the partner N/2 away, quarters with the one N/4 away,
-    and so on; the all-gather runs the same rounds backwards (Rabenseifner).
+    and so on; the all-gather runs the same rounds backwards. N has to be a power of 2.
     """
     ranks = count("ranks", ranks)
     check_not_negative("nbytes", nbytes)
