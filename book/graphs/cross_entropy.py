@@ -14,7 +14,7 @@ lse = np.log(np.exp(z).sum())
 dlog_p = np.where(np.arange(3) == target, -1.0, 0)
 dlse = -dlog_p.sum()
 
-graph = Graph("Cross-entropy: the hidden word was *cats*")
+graph = Graph("Cross-entropy: the masked word was *cats*")
 graph.node("z", z, dz)
 graph.node("lse", lse, dlse, of="z", by=lambda z: np.log(np.exp(z).sum()))
 graph.node("log_p ln p", np.log(p), dlog_p, of="z lse", by=lambda z, lse: z - lse)
@@ -30,8 +30,8 @@ lse: The logarithm of the sum of their exponentials is {number(lse)}.
 log_p: z − lse is the logarithm of the probabilities p = {row(p)}.
 loss: The word was *cats*: ℒ = −ln {number(p[target])} = {number(loss)}.
 loss': Backward. The loss is the end: its cotangent is 1.
-log_p': The loss reads the logarithm at the target: {row(dlog_p)}.
-z<log_p: Directly to the logits: 1 less where the answer was.
+log_p': The loss depends on the logarithm at the target: {row(dlog_p)}.
+z<log_p: Directly to the logits: −1 at the right answer.
 lse' z<lse: All three logarithms contain lse, so its cotangent is {number(dlse)}. Its slope is p:
     {row(p * dlse)}.
 z': What the model said minus what it should have said: z̄ = {row(dz)}, with the sum

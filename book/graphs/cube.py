@@ -1,4 +1,4 @@
-"""The cube of 2, as two products: the smallest graph in which x goes two ways."""
+"""The cube of 2, as two products: the smallest graph with two paths from x."""
 
 import numpy as np
 from graphs import Graph, number
@@ -30,12 +30,12 @@ graph.edge("x", "y", label=f"u = {number(u)}", wide=1)
 graph.narrate(f"""
 x: Forward. The point is x = {number(x)}.
 u: First product: u = x · x = {number(u)}.
-y: Second product: y = u · x = {number(y)}. x stands in both.
+y: Second product: y = u · x = {number(y)}. x is a factor of both.
 y': Backward. The cotangent of y itself is ȳ = {number(dy)}.
 u': Through the second product: ū = ȳ · x = {number(du)}.
-x<u: And from the first on to x: ū · 2x = {number(du)} · {number(2 * x)} = {number(through_u)}.
+x<u: And from there to x: ū · 2x = {number(du)} · {number(2 * x)} = {number(through_u)}.
 x<y: Directly from the second product: ȳ · u = {number(directly)}.
-x': What comes back in two ways adds up: {number(through_u)} + {number(directly)} = {number(dx)}.
+x': The derivatives along the two paths add up: {number(through_u)} + {number(directly)} = {number(dx)}.
     Measured with h = {h}: {central:.2f} by the central difference, {complex_:.2f} by the complex
     step.
 """)

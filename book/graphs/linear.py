@@ -26,8 +26,8 @@ W b: One matrix and one bias for all of them.
 Y: A row of X meets the columns of W. For *cats*: {row(EMBEDDING[0] @ weight)}, and with b =
     {row(bias)} the output {row(y[0])}.
 Y': Backward. Each word has a cotangent of its own.
-X': X̄ = Ȳ Wᵀ, row by row: *cats* gets {row(dx[0])}. No word hears of another.
-W': W̄ = Xᵀ Ȳ, a sum over the words. To the third row and second column *chase* adds
+X': X̄ = Ȳ Wᵀ, row by row: *cats* gets {row(dx[0])}. It does not depend on the other words.
+W': W̄ = Xᵀ Ȳ, a sum over the words. In the third row and second column *chase* adds
     {number(wishes[1])} and *mice* {number(wishes[2])}: together {number(dweight[2, 1])}.
 b': The bias adds up the rows of Ȳ: b̄ = {row(dbias)}.
 """)

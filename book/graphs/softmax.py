@@ -31,9 +31,9 @@ x: Forward. Three scores, x = {row(x)}.
 e: Their exponentials: e = {row(e)}.
 Z: The sum of the exponentials: Z = {number(total)}.
 a: The weights a = e / Z = {row(a)}. They sum to {number(a.sum())}.
-a': Backward. The loss reads the weight of *cats* alone: ā = {row(da)}.
+a': Backward. The loss depends only on the weight of *cats*: ā = {row(da)}.
 e<a: Directly, ā / Z = {row(directly)}.
-Z' e<Z: Through the sum, which every weight is divided by: Z̄ = −⟨ā, e⟩ / Z² = {number(dtotal)}, the
+Z' e<Z: Through the sum, by which every weight is divided: Z̄ = −⟨ā, e⟩ / Z² = {number(dtotal)}, the
     same for each exponential.
 e': Together: ē = {row(de)}.
 x': Times the slope of exp, which is e itself: x̄ = {row(dx)}. The three sum to {number(dx.sum())},

@@ -1,4 +1,4 @@
-"""One Post-LN layer of an encoder on *cats chase mice*: the package's own, at its first weights."""
+"""One Post-LN layer of an encoder on *cats chase mice*: the package's own, with its initial weights."""
 
 import numpy as np
 from graphs import Graph
@@ -26,16 +26,16 @@ rows = {"X": x}
 for stream, source, (_, block) in zip("ZY", "XZ", blocks.items(), strict=True):
     rows[f"f{stream}"] = branch(block)(rows[source])
     rows[stream] = add_and_normalise(block)(rows[source], rows[f"f{stream}"])
-back, ways = {"Y": dy}, {}
+back, paths = {"Y": dy}, {}
 for stream, source, name in (("Y", "Z", "feed_forward"), ("Z", "X", "attention")):
     cache = getattr(caches, name)
     d, _ = blocks[name].norm.backward(back[stream][np.newaxis], cache.norm)
     through, _ = blocks[name].branch.backward(d, cache.branch)
-    back[f"f{stream}"], ways[source] = d[0], through[0]
+    back[f"f{stream}"], paths[source] = d[0], through[0]
     back[source] = d[0] + through[0]
 dx, _ = layer.backward(dy[np.newaxis], caches)
 assert np.allclose(dx[0], back["X"])
-told = [int(np.abs(back[name]).max(axis=1).astype(bool).sum()) for name in "ZX"]
+reached = [int(np.abs(back[name]).max(axis=1).astype(bool).sum()) for name in "ZX"]
 
 graph = Graph("One layer of an encoder on *cats chase mice*", digits=1)
 graph.node("X", x, back["X"], rows=TOKENS)
@@ -61,13 +61,13 @@ graph.edge("Z", "fY", label="feed-forward")
 
 graph.narrate(f"""
 X: Forward. Three words, one row each, before any training.
-fZ: Attention: every row takes something from every row.
-Z: What it has found is added to X, and each row is normalised.
-fY: Feed-forward: each row for itself.
+fZ: Attention: every row averages values of every row.
+Z: Its output is added to X, and each row is normalised.
+fY: Feed-forward: each row by itself.
 Y: Added and normalised again. These rows go into the next layer.
-Y': Backward. Suppose the loss reads the row of *chase* alone.
-fY': LayerNorm hands its cotangent to both summands, the branch and the skip connection.
-Z': The two ways add up. {told[0]} of 3 rows has been told anything yet.
+Y': Backward. Suppose the loss depends only on the row of *chase*.
+fY': LayerNorm passes its cotangent to both summands, the branch and the skip connection.
+Z': The two paths add up. So far {reached[0]} of 3 rows has a gradient.
 fZ': The same in the block of the attention.
-X': Attention passes it on to all words: {told[1]} of 3 rows are told how to change.
+X': Attention passes it on to all words: now {reached[1]} of 3 rows have a gradient.
 """)
