@@ -7,6 +7,7 @@ from functools import cache
 import nbformat
 import pytest
 from helpers.texts import ROOT, cells, prose, read
+from typeset import NUMBER, typeset
 
 from book.search import best_of
 
@@ -33,6 +34,21 @@ def test_numbers_are_typeset(path):
 
 def test_a_number_as_a_machine_writes_it_is_found():
     assert machine_numbers("off by 4.73e-04, or $1e-16$, with `eps=1e-5`") == ["4.73e-04", "1e-16"]
+
+
+@pytest.mark.parametrize(
+    "number, shown",
+    [
+        ("4.73e-04", "4.73 · 10−4"),
+        ("-2e+03", "−2 · 103"),
+        ("1e+00", "1"),
+        ("-0.13", "−0.13"),
+        ("2,926,400", "2,926,400"),
+    ],
+)
+def test_a_computed_number_is_typeset(number, shown):
+    parts = typeset(*NUMBER.fullmatch(number).groups())
+    assert "".join(part.astext() for part in parts) == shown
 
 
 # Pointers
