@@ -35,7 +35,7 @@ y': Backward. The cotangent of y itself is ȳ = {number(dy)}.
 u': Through the second product: ū = ȳ · x = {number(du)}.
 x<u: And from there to x: ū · 2x = {number(du)} · {number(2 * x)} = {number(through_u)}.
 x<y: Directly from the second product: ȳ · u = {number(directly)}.
-x': The derivatives along the two paths add up: {number(through_u)} + {number(directly)} = {number(dx)}.
+x': The two paths add up: {number(through_u)} + {number(directly)} = {number(dx)}.
     Measured with h = {h}: {central:.2f} by the central difference, {complex_:.2f} by the complex
     step.
 """)

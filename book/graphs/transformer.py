@@ -1,4 +1,4 @@
-"""One Post-LN layer of an encoder on *cats chase mice*: the package's own, with its initial weights."""
+"""One Post-LN layer of an encoder on *cats chase mice*: the package's, with initial weights."""
 
 import numpy as np
 from graphs import Graph
