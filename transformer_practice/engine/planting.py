@@ -262,22 +262,26 @@ def equal_values(value, other):
 
 def set_everywhere(attributes):
     """Set attributes; those of a module also where modules or tests have imported them by name."""
-    modules = [
-        module for name, module in list(sys.modules.items()) if name.startswith((PACKAGE, "tests."))
-    ]
+    number = len(sys.modules)
     for owner, name, value in attributes:
         owners = [owner]
         if isinstance(owner, ModuleType):
             old = vars(owner)[name]
-            owners = [module for module in modules if vars(module).get(name) is old]
+            owners = [m for m in modules((PACKAGE, "tests."), number) if vars(m).get(name) is old]
         for each in owners:
             setattr(each, name, value)
-    for cached in remembering(len(modules)):
+    for cached in remembering(number):
         cached.cache_clear()
+
+
+@lru_cache(2)
+def modules(beginnings: str | tuple[str, ...], number: int) -> list[ModuleType]:
+    """Return the modules whose names begin so; ``number`` is of all that are imported."""
+    return [module for name, module in sys.modules.items() if name.startswith(beginnings)]
 
 
 @lru_cache(1)
 def remembering(number: int) -> list:
-    """Return the functions of the package that remember results; ``number`` is of the modules."""
-    package = [vars(m) for name, m in list(sys.modules.items()) if name.startswith(PACKAGE)]
+    """Return the functions of the package that remember results; ``number`` as of ``modules``."""
+    package = map(vars, modules(PACKAGE, number))
     return [value for names in package for value in names.values() if hasattr(value, "cache_clear")]
