@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_core.foundation import chunks
-from transformer_core.optim import Muon, clip_by_global_norm, orthogonalize
+from transformer_core.optim import Muon, orthogonalize
 from transformer_core.optim.muon import CUBIC, QUINTIC
 
 shapes = st.tuples(st.integers(1, 7), st.integers(1, 7))
 
 
-def draw(rng, dtype=np.float64):
+def draw(rng):
     shapes = {"tall": (6, 3), "wide": (3, 5), "square": (4, 4)}
-    return {name: rng.normal(size=s).astype(dtype) for name, s in shapes.items()}
+    return {name: rng.normal(size=s) for name, s in shapes.items()}
 
 
 def polar(matrix):
@@ -148,16 +148,6 @@ def test_a_large_matrix_is_not_cut(rng, monkeypatch):
     assert all(np.allclose(whole[n], cut[n], rtol=0, atol=1e-14) for n in whole)
 
 
-def test_clipping_is_that_of_the_function(rng):
-    first, grads = draw(rng), [draw(rng) for _ in range(3)]
-    second = {name: array.copy() for name, array in first.items()}
-    one, other = Muon(first), Muon(second)
-    for grad in grads:
-        one.step(grad, max_norm=0.5)
-        other.step(clip_by_global_norm(grad, 0.5)[0])
-    assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
 def test_clipping_is_by_the_norm_of_the_optimiser(rng):
     """Which is another one where other stages of a pipeline have gradients, too."""
     first = draw(rng)
@@ -167,29 +157,6 @@ def test_clipping_is_by_the_norm_of_the_optimiser(rng):
         one.step(grad, max_norm=0.5)
         other.step({name: array / 8 for name, array in grad.items()})
     assert all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def test_gradients_are_not_modified_and_the_dtype_stays(rng):
-    parameters, grads = draw(rng, np.float32), draw(rng, np.float32)
-    before = {name: grad.copy() for name, grad in grads.items()}
-    Muon(parameters, weight_decay=0.1).step(grads, 1.0)
-    assert all(np.array_equal(grads[name], before[name]) for name in grads)
-    assert {array.dtype for array in parameters.values()} == {np.dtype(np.float32)}
-
-
-def test_a_run_can_be_resumed(rng):
-    parameters = draw(rng)
-    optimizer = Muon(parameters)
-    optimizer.step(draw(rng))
-    assert sorted(optimizer.state()) == [f"momentum.{n}" for n in sorted(parameters)]
-    twin = {name: array.copy() for name, array in parameters.items()}
-    resumed = Muon(twin)
-    for name, array in resumed.state().items():
-        array[...] = optimizer.state()[name]
-    grads = draw(rng)
-    optimizer.step(grads)
-    resumed.step(grads)
-    assert all(np.array_equal(twin[name], parameters[name]) for name in twin)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +180,3 @@ def test_what_is_no_matrix_is_not_orthogonalised():
         orthogonalize(np.ones(3))
     with pytest.raises(ValueError, match="matrix: expected floating-point numbers"):
         orthogonalize(np.ones((2, 3), int))
-
-
-def test_nothing_is_updated_by_a_gradient_that_is_not_finite(rng):
-    parameters, grads = draw(rng), draw(rng)
-    before = {name: array.copy() for name, array in parameters.items()}
-    grads["wide"][0, 0] = np.nan
-    optimizer = Muon(parameters)
-    with pytest.raises(ValueError, match="expected a finite norm, got nan from wide"):
-        optimizer.step(grads)
-    assert all(np.array_equal(parameters[n], before[n]) for n in before)
-    assert not any(array.any() for array in optimizer.state().values())

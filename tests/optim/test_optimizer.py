@@ -93,14 +93,6 @@ def refused(optimizer, grads, message, max_norm=None):
     assert all(np.array_equal(array, before[n]) for n, array in arrays.items())
 
 
-@pytest.mark.parametrize("make", [SGD, Adam, AdamW])
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_gradients_that_are_not_finite_update_nothing(make, wrong):
-    optimizer = make({"a": np.ones(2), "b": np.ones(3)}, 0.1)
-    grads = {"a": np.ones(2), "b": np.array([1, wrong, 1])}
-    refused(optimizer, grads, "grads: expected a finite norm, got (nan|inf) from b$")
-
-
 @pytest.mark.parametrize("large", [2e19, 1e38])
 def test_squares_that_overflow_in_the_dtype_update_nothing(large):
     """Adam's second moment would be infinite, and the parameter would never move again."""

@@ -6,14 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_core.optim import SGD
-from transformer_core.training import Run
 
 
-def draw(rng, dtype=np.float64):
-    return {
-        "weight": rng.normal(size=(3, 4)).astype(dtype),
-        "bias": rng.normal(size=4).astype(dtype),
-    }
+def draw(rng):
+    return {"weight": rng.normal(size=(3, 4)), "bias": rng.normal(size=4)}
 
 
 def path(gradients, **settings):
@@ -85,64 +81,8 @@ def test_momentum_on_a_quadratic_shrinks_by_the_root_of_mu(rng):
     assert np.allclose(np.abs(np.linalg.eigvals(step)), root, rtol=1e-9)
 
 
-def test_plain_descent_keeps_no_state(rng):
-    assert SGD(draw(rng), 0.1).state() == {}
-
-
-def test_state_is_live_and_complete(rng):
-    parameters = draw(rng)
-    optimizer = SGD(parameters, 0.1, 0.9)
-    state = optimizer.state()
-    assert sorted(state) == ["velocity.bias", "velocity.weight"]
-    optimizer.step(draw(rng))
-    assert all(array.all() for array in state.values())
-
-    twin = {name: array.copy() for name, array in parameters.items()}
-    resumed = SGD(twin, 0.1, 0.9)
-    for name, array in resumed.state().items():
-        array[...] = state[name]
-    grads = draw(rng)
-    optimizer.step(grads)
-    resumed.step(grads)
-    assert all(np.array_equal(twin[name], parameters[name]) for name in twin)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dtype_is_kept(rng, dtype, momentum):
-    parameters = draw(rng, dtype)
-    optimizer = SGD(parameters, 0.1, momentum)
-    optimizer.step(draw(rng, dtype))
-    arrays = [*parameters.values(), *optimizer.state().values()]
-    assert {array.dtype for array in arrays} == {np.dtype(dtype)}
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_gradients_are_not_modified_or_kept(rng, momentum):
-    grads = draw(rng)
-    copies = {name: grad.copy() for name, grad in grads.items()}
-    optimizer = SGD(draw(rng), 0.1, momentum)
-    for _ in range(2):
-        optimizer.step(grads)
-        assert all(np.array_equal(grads[name], copies[name]) for name in grads)
-
-
 @pytest.mark.parametrize("momentum", [1, -0.1, float("nan")])
 def test_a_bad_momentum_is_named(rng, momentum):
     message = rf"momentum: expected a number in \[0, 1\), got {momentum}"
     with pytest.raises(ValueError, match=message):
         SGD(draw(rng), 0.1, momentum)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_run_saves_and_resumes_it(tmp_path, rng, momentum):
-    parameters, twin = draw(rng), draw(rng)
-    optimizer, resumed = SGD(parameters, 0.1, momentum), SGD(twin, 0.1, momentum)
-    optimizer.step(draw(rng))
-    Run(tmp_path).save_checkpoint(parameters, optimizer)
-    Run(tmp_path).load_checkpoint(twin, resumed)
-    grads = draw(rng)
-    optimizer.step(grads)
-    resumed.step(grads)
-    assert resumed.steps == 2
-    assert all(np.array_equal(twin[name], parameters[name]) for name in twin)
