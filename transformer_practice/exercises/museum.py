@@ -17,7 +17,7 @@ def points():
         return Point(
             name,
             {"gradient": normal(1, *shape), "witness": normal(2, *shape)},
-            sizes={"K": shape[-1], "B": shape[0]},
+            sizes={"d_k": shape[-1], "B": shape[0]},
         )
 
     generic = draw("generic", 3, 4, 5)
