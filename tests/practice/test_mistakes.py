@@ -1,8 +1,11 @@
 """The catalogue of mistakes as files: what is not whole is refused by name."""
 
+import numpy as np
 import pytest
 
-from transformer_practice.mistakes import CATALOGUE, Mutant, read_catalogue
+from transformer_core.layers import EncoderLayer, LayerSpec
+from transformer_practice.engine.planting import planted
+from transformer_practice.mistakes import CATALOGUE, MUTANTS, Mutant, read_catalogue
 
 ENTRY = """
 [a-mistake]
@@ -58,3 +61,21 @@ def test_a_name_that_is_taken_and_a_file_that_is_not_listed_are_refused(tmp_path
     (tmp_path / "other.toml").write_text(ENTRY)
     with pytest.raises(ValueError, match="other.toml: a-mistake: expected a new name"):
         read(tmp_path, ENTRY, ("ops/linear.toml", "other.toml"))
+
+
+def test_a_forgotten_mask_differs_from_another_one_where_the_right_gradient_is_zero():
+    """What decides the first blind case of the museum."""
+    spec = LayerSpec(256, 4, 64, "post", dropout=0.3, dtype="float64")
+    layer = EncoderLayer(spec, np.random.default_rng(0))
+    x, dy = np.random.default_rng(1).normal(size=(2, 1, 1, 256))
+    (_, cache), (_, other) = (layer.forward(x, rng=np.random.default_rng(n)) for n in (2, 3))
+    mixed = cache.feed_forward._replace(dropout=other.feed_forward.dropout)
+
+    def zeros(cache):
+        return layer.backward(dy, cache)[1]["feed_forward.branch.output.bias"] == 0
+
+    right, another = zeros(cache), zeros(cache._replace(feed_forward=mixed))
+    with planted(MUTANTS["residual-dropout-forgotten"]):
+        forgotten = zeros(cache)
+    assert 0.2 < right.mean() < 0.4 and not forgotten.any()
+    assert 0.2 < another.mean() < 0.4 and (right != another).any()
