@@ -81,6 +81,8 @@ class ReadingTime(SphinxDirective):
         path = Path(self.env.doc2path(self.env.docname))
         if self.arguments:
             pages = sorted(path.parent.glob(self.arguments[0]))
+            for page in pages:
+                self.env.note_dependency(str(page))
             times = [minutes(page.read_text(encoding="utf-8")) for page in pages]
             reading, exercises = (ceil(sum(part) / 60) for part in zip(*times, strict=True))
             text = f"**Time**: {reading} hours to read, {exercises} for the exercises."
