@@ -171,10 +171,16 @@ def edits(tree: ast.FunctionDef, alike: Callable) -> Iterator[Edit]:
                     yield said + place(value, owner, statement), owner, field, new
             elif isinstance(value, list):
                 for i, each in enumerate(value):
-                    if isinstance(each, ast.expr):
+                    if isinstance(each, ast.expr) and not is_size(each, owner):
                         where = place(each, owner, statement)
                         for said, new in others(each, alike):
                             yield said + where, owner, field, [*value[:i], new, *value[i + 1 :]]
+
+
+def is_size(node, owner):
+    """Tell whether an argument is how many numbers are drawn: too many would take for ever."""
+    draws = isinstance(owner, ast.Call) and ast.unparse(owner.func).startswith("rng.")
+    return draws and isinstance(node, ast.Call)
 
 
 def place(node, owner, statement):
@@ -200,7 +206,8 @@ def inner(tree):
         if not is_aside(node):
             statement = node if isinstance(node, ast.stmt) else statement
             yield node, statement
-            waiting[:0] = [(each, statement) for each in ast.iter_child_nodes(node)]
+            parts = (each for each in ast.iter_child_nodes(node) if not is_size(each, node))
+            waiting[:0] = [(each, statement) for each in parts]
 
 
 def exchanges(tree):

@@ -1,6 +1,5 @@
 """What functions come to at every point of an exercise, and what mistakes come to there."""
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -156,10 +155,9 @@ class Mutations:
             yield from self.make(as_the_page_has_it(exercise), stage)
         called = called_by(exercise)
         for function in sorted(called, key=lambda each: stage not in called[each].stages):
-            call = briefly if "while " in inspect.getsource(function) else direct
             alike = partial(names_alike, function, called[function].local)
             for mutation in mutations_of(function, alike):
-                yield Changed(exercise, mutation, mutation.planted, call=call)
+                yield Changed(exercise, mutation, mutation.planted, call=briefly)
 
 
 def as_the_page_has_it(exercise: Exercise) -> Exercise:
