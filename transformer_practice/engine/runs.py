@@ -1,5 +1,6 @@
 """What functions come to at every point of an exercise, and what mistakes come to there."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -156,8 +157,9 @@ class Mutations:
         called = called_by(exercise)
         for function in sorted(called, key=lambda each: stage not in called[each].stages):
             alike = partial(names_alike, function, called[function].local)
+            call = briefly if "while " in inspect.getsource(function) else direct
             for mutation in mutations_of(function, alike):
-                yield Changed(exercise, mutation, mutation.planted, call=briefly)
+                yield Changed(exercise, mutation, mutation.planted, call=call)
 
 
 def as_the_page_has_it(exercise: Exercise) -> Exercise:
