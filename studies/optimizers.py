@@ -19,7 +19,7 @@ SPEC = LayerSpec(32, 4, 64, "pre")
 RATES = {
     "SGD": (0.1, 0.3, 1.0, 3.0, 10.0),
     "momentum": (0.03, 0.1, 0.3, 1.0, 3.0),
-    "sign": (1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
+    "sign": (3e-4, 1e-3, 3e-3, 1e-2, 3e-2),
     "Adam": (1e-3, 3e-3, 1e-2, 3e-2, 0.1),
     "AdamW": (1e-3, 3e-3, 1e-2, 3e-2, 0.1),
     "Muon": (3e-3, 1e-2, 3e-2, 0.1, 0.3),
@@ -91,7 +91,7 @@ def runs():
                     "seed": seed,
                 }
         for steps in LENGTHS:
-            for peak in PEAKS[:2]:
+            for peak in PEAKS:
                 for name in list(SCHEDULES)[3:]:
                     yield {
                         "kind": "schedule",
