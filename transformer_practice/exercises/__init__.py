@@ -32,6 +32,7 @@ CHAPTERS = (
     "260_steepest_descent",
     "270_residual",
     "280_signal_propagation",
+    "285_width",
     "290_dropout",
     "310_train_encoder",
     "320_museum",
