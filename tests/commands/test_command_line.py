@@ -47,6 +47,15 @@ def start(*arguments, **options):
     )
 
 
+def start_training(folder, epochs):
+    """Start a training whose every step moves its progress bar."""
+    return start(
+        *("train", "encoder", "--out", folder, "--epochs", epochs),
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TQDM_DISABLE": "", "TQDM_MININTERVAL": "0"},
+    )
+
+
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "encoder"
@@ -97,12 +106,7 @@ def test_training_needs_no_error_stream(tmp_path):
 @posix
 def test_an_error_stream_that_nobody_reads_any_more_does_not_end_a_training(tmp_path):
     folder = tmp_path / "run"
-    progress = os.environ | {"TQDM_DISABLE": "", "TQDM_MININTERVAL": "0"}
-    with start(
-        *("train", "encoder", "--out", folder, "--epochs", "5"),
-        stderr=subprocess.PIPE,
-        env=progress,
-    ) as process:
+    with start_training(folder, 5) as process:
         assert process.stderr.read(1)
         process.stderr.close()
         assert b"saved in" in process.stdout.read()
@@ -155,12 +159,7 @@ def test_a_folder_may_have_any_name(tmp_path, name, encoding):
 @posix
 def test_ctrl_c_ends_a_training_with_a_checkpoint_and_says_which(tmp_path):
     folder = tmp_path / "run"
-    progress = os.environ | {"TQDM_DISABLE": "", "TQDM_MININTERVAL": "0"}
-    with start(
-        *("train", "encoder", "--out", folder, "--epochs", "100000"),
-        stderr=subprocess.PIPE,
-        env=progress,
-    ) as process:
+    with start_training(folder, 100000) as process:
         while b"loss" not in process.stderr.read1():
             pass
         process.send_signal(signal.SIGINT)

@@ -220,6 +220,7 @@ def test_parameter_names(rng):
     ]
 
 
+@pytest.mark.parametrize("kind", [MultiHeadCrossAttention, MultiHeadSelfAttention])
 @pytest.mark.parametrize(
     "width, heads, message",
     [
@@ -228,9 +229,9 @@ def test_parameter_names(rng):
         (0, 1, "width: expected a whole number of at least 1, got 0"),
     ],
 )
-def test_bad_sizes_are_named(rng, width, heads, message):
+def test_bad_sizes_are_named(rng, kind, width, heads, message):
     with pytest.raises(ValueError, match=message):
-        MultiHeadCrossAttention(width, heads, rng)
+        kind(width, heads, rng)
 
 
 @pytest.mark.parametrize(

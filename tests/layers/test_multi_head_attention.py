@@ -177,19 +177,6 @@ def test_a_mask_may_differ_from_head_to_head(rng):
 
 
 @pytest.mark.parametrize(
-    "width, heads, message",
-    [
-        (6, 4, "heads: expected a divisor of the width 6, got 4"),
-        (6, 0, "heads: expected a whole number of at least 1, got 0"),
-        (0, 1, "width: expected a whole number of at least 1, got 0"),
-    ],
-)
-def test_bad_sizes_are_named(rng, width, heads, message):
-    with pytest.raises(ValueError, match=message):
-        MultiHeadSelfAttention(width, heads, rng)
-
-
-@pytest.mark.parametrize(
     "x, keep, message",
     [
         (np.ones((5, 6)), None, r"x: expected shape \(B, T, D\), got \(5, 6\)"),
