@@ -36,7 +36,7 @@ class Point(NamedTuple):
         return self._replace(name=name, arguments=self.arguments | changes, cotangent=cotangent)
 
     def with_array(self, name: str, array: np.ndarray) -> "Point":
-        """Return this point with another array for an argument, or for :data:`COTANGENT`."""
+        """Return this point with another array for an argument, or for the cotangent."""
         if name == COTANGENT:
             return self._replace(cotangent=array)
         return self._replace(arguments=self.arguments | {name: array})
