@@ -3,7 +3,7 @@
 import numpy as np
 
 from transformer_practice.engine.explain.stage import FEW, listed
-from transformer_practice.engine.runs import as_the_page_has_it, close, run_right, values_at
+from transformer_practice.engine.runs import as_the_page_has_it, close, runs_agree, values_at
 
 
 def by_values(exercise, points, stage):
@@ -12,10 +12,11 @@ def by_values(exercise, points, stage):
     What both are given counts for neither, nor does what a forward pass has computed, in a
     backward pass.
     """
-    wrong = [i for i, run in enumerate(stage.own) if not run.failure]
-    if not wrong:
+    runs = zip(points, stage.own, stage.right, strict=True)
+    wrong = ((p, r) for p, own, r in runs if not own.failure and not runs_agree(own, r))
+    point, right = next(wrong, (None, None))
+    if not point:
         return ""
-    point, right = points[wrong[0]], getattr(run_right(exercise), stage.name)[wrong[0]]
     plain = as_the_page_has_it(exercise) if exercise.plain else exercise
     given = [*point.arguments.values(), point.cotangent, *right.outputs.values()]
     if stage.name == "backward":
