@@ -207,6 +207,15 @@ class Map(SphinxDirective):
         return [figure]
 
 
+class Drawing(nodes.Element):
+    """HTML whose words the search does not count as the page's: each page has the map."""
+
+
+def show(translator, node):
+    translator.body.append(node["html"])
+    raise nodes.SkipNode
+
+
 class MapOnThePage(SphinxPostTransform):
     """Draw the map where a page asks for it, and the strip under each chapter's title."""
 
@@ -224,14 +233,15 @@ class MapOnThePage(SphinxPostTransform):
         for figure in list(self.document.findall(nodes.container)):
             if "map" in figure:
                 drawing = draw_map(here, titles, figure["map"])
-                figure.replace_self(nodes.raw("", drawing, format="html"))
+                figure.replace_self(Drawing(html=drawing))
         if here:
             title = next(self.document.findall(nodes.title))
-            strip = nodes.raw("", draw_strip(here, titles), format="html")
+            strip = Drawing(html=draw_strip(here, titles))
             title.parent.insert(title.parent.index(title) + 1, strip)
 
 
 def setup(app):
     app.add_directive("map", Map)
+    app.add_node(Drawing, html=(show, None))
     app.add_post_transform(MapOnThePage)
     return {"parallel_read_safe": True}

@@ -125,17 +125,23 @@ const explore = (() => {
     return made;
   };
 
+  // The handles of each drawing. A finger that comes down near some of them moves the nearest.
+  const handles = new WeakMap();
+
   // A point of a drawing that mouse, finger and arrow keys move, in the drawing's units.
-  // move(x, y) hears where it is wanted; place(x, y) puts it there.
+  // move(x, y) is told where it is wanted; place(x, y) puts it there.
   const handle = (drawing, { label, x, y, radius = 9, step = 5, className = "" }, move) => {
     drawing.setAttribute("role", "group"); // an image would hide its handles
+    const halo = draw(drawing, "circle", { r: 24, class: "halo" }); // what a finger may miss by
     const point = draw(drawing, "circle", { r: radius, class: `handle ${className}`, tabindex: 0,
       role: "slider", "aria-label": label, "aria-valuenow": 0 });
     let at = { x, y };
     const place = (newX, newY, text = "") => {
       at = { x: newX, y: newY };
-      point.setAttribute("cx", newX);
-      point.setAttribute("cy", newY);
+      for (const part of [halo, point]) {
+        part.setAttribute("cx", newX);
+        part.setAttribute("cy", newY);
+      }
       point.setAttribute("aria-valuetext", text);
     };
     const locate = (event) => {
@@ -143,11 +149,19 @@ const explore = (() => {
         .matrixTransform(drawing.getScreenCTM().inverse());
       move(left, top);
     };
-    point.addEventListener("pointerdown", (event) => {
-      point.setPointerCapture(event.pointerId);
+    const distance = (event) => {
+      const { x: left, y: top, width, height } = point.getBoundingClientRect();
+      return width ? Math.hypot(left + width / 2 - event.clientX, top + height / 2 - event.clientY) : Infinity;
+    };
+    handles.set(drawing, [...handles.get(drawing) ?? [], { point, distance }]);
+    const grab = (event) => {
+      const [nearest] = [...handles.get(drawing)]
+        .sort((a, b) => a.distance(event) - b.distance(event));
+      nearest.point.setPointerCapture(event.pointerId);
       event.preventDefault();
-      point.focus();
-    });
+      nearest.point.focus();
+    };
+    for (const part of [halo, point]) part.addEventListener("pointerdown", grab);
     point.addEventListener("pointermove", (event) => {
       if (point.hasPointerCapture(event.pointerId)) locate(event);
     });

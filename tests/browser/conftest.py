@@ -65,9 +65,9 @@ def explore(views):
     """Open an explorable of a name; there is no error at the end."""
     opened = []
 
-    def start(name, width=1280):
+    def start(name, width=1280, **settings):
         size = {"width": width, "height": 900}
-        opened.append(Explorable(views(typeset=False, viewport=size), name))
+        opened.append(Explorable(views(typeset=False, viewport=size, **settings), name))
         return opened[-1]
 
     yield start

@@ -1,5 +1,6 @@
 """The built book, opened from its folder in a headless browser without a network."""
 
+import json
 import re
 from importlib.resources import files
 
@@ -440,14 +441,43 @@ CONTRASTS = """() => {
 }"""
 
 
-def test_search_finds_softmax(front):
-    front.get_by_role("button", name="Search").locator("visible=true").first.click()
-    front.locator("#pst-search-dialog input[type=search]").fill("softmax")
-    front.keyboard.press("Enter")
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("softmax", "130_softmax"),
+        ("layer norm", "150_layer_norm"),
+        ("layer normalisation", "150_layer_norm"),
+        ("cross-entropy", "140_cross_entropy"),
+        ("feed-forward layer", "160_feed_forward"),
+        ("attention", "210_attention"),
+        ("multi-head attention", "220_multi_head_attention"),
+        ("masks", "215_masks"),
+        ("embeddings", "230_embedding"),
+        ("optimisers", "240_optimizers"),
+        ("schedules", "250_schedules"),
+        ("steepest descent", "260_steepest_descent"),
+        ("residual", "270_residual"),
+        ("dropout", "290_dropout"),
+        ("museum", "320_museum"),
+        ("mini-bert", "340_bert"),
+        ("plateau", "360_plateau"),
+        ("eigenvalues", "930_eigenvalues"),
+        ("taylor", "910_taylor"),
+        ("muon", "260_steepest_descent"),
+    ],
+)
+def test_search_finds_the_page_of_its_words_first(front, words, page):
+    front.goto(f"{url('search')}?q={words}")
     results = front.locator("#search-results li a")
     results.first.wait_for()
     found = results.evaluate_all("all => all.map(a => a.href)")
-    assert any("_softmax.html" in link for link in found)
+    assert page in found[0]
+
+
+def test_the_map_is_not_among_the_words_of_a_page():
+    index = read(HTML / "searchindex.js")
+    terms = json.loads(index[index.index("(") + 1 : index.rindex(")")])["terms"]
+    assert all(len(terms[word]) < 15 for word in ("museum", "taylor", "steepest"))
 
 
 def test_the_button_for_dark_mode_switches(front):

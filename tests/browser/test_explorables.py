@@ -45,6 +45,38 @@ def test_what_moves_is_reached_by_keyboard_and_has_a_name(explore, name):
     assert [part for part in parts if part[0] or not part[1].strip()] == []
 
 
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"mask", "dropout"}))  # have no handle
+def test_a_finger_drags_a_handle_and_not_the_page(explore, name):
+    figure = explore(name, PHONE, has_touch=True, is_mobile=True)
+    tab, handle = figure.tab, figure.root.locator(".handle").first
+    tab.evaluate(
+        """() => { window.seen = [];
+        for (const type of ["pointermove", "pointercancel"])
+            addEventListener(type, (event) => seen.push(event.type), true); }"""
+    )
+    handle.evaluate("handle => handle.scrollIntoView({ block: 'center' })")
+    tab.wait_for_timeout(200)
+    box, drawing = handle.bounding_box(), handle.evaluate_handle("h => h.ownerSVGElement")
+    middle = drawing.as_element().bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    to_the_right = 1 if x < middle["x"] + middle["width"] / 2 else -1
+    down = 1 if y < middle["y"] + middle["height"] / 2 else -1
+    before = handle.get_attribute("cx"), handle.get_attribute("cy"), tab.evaluate("scrollY")
+    touch = tab.context.new_cdp_session(tab)
+
+    def send(kind, points):
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    beside = 13 * to_the_right  # 18 pixels from its middle
+    for i in range(16):
+        at = {"x": x + beside + 4 * i * to_the_right, "y": y + 13 * down + 4 * i * down}
+        send("touchMove" if i else "touchStart", [at])
+    send("touchEnd", [])
+    assert tab.evaluate("scrollY") == before[2]
+    assert "pointercancel" not in tab.evaluate("seen") and len(tab.evaluate("seen")) > 8
+    assert (handle.get_attribute("cx"), handle.get_attribute("cy")) != before[:2]
+
+
 @pytest.mark.parametrize("name", sorted(PAGES.keys() - {*RESET}))
 def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
     figure, moved = explore(name), 0
