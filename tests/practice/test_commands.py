@@ -613,13 +613,13 @@ def masked(text):
 def test_the_page_shows_a_session_as_it_is(tmp_path, monkeypatch, capsys):
     page = read(ROOT / "book/practice.md")
     blocks = re.findall(r"^```(console|python)\n(.*?)^```$", page, re.M | re.S)
-    stub, wrong, mend = (text for kind, text in blocks[:8] if kind == "python")
+    stub, wrong, mend = (text for kind, text in blocks[:9] if kind == "python")
     right = re.sub(r"    mean = dy.*(?=    leading)", mend, wrong, flags=re.DOTALL)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "mine" / file_of("150_layer_norm")
-    codes = iter([wrong, right])
+    codes = iter([wrong, wrong, right])
     shown = [text for kind, text in blocks if kind == "console"]
-    assert len(shown) == 5
+    assert len(shown) == 6
     for text in shown:
         command, _, expected = text.partition("\n")
         arguments = command.removeprefix("$ python -m transformer_practice ").split()

@@ -387,16 +387,16 @@ def write(task):
 
 QUESTIONS = {
     "fresh": Question(1, "the gradient check of new models", fresh),
-    "norms": Question(1, "how long each gradient is in the first step", norms),
+    "norms": Question(1, "the norm of each gradient in the first step", norms),
     "moves": Question(1, "how far each array has moved after 5 steps", moves),
-    "inputs": Question(1, "which changes of the input the outputs notice", inputs),
+    "inputs": Question(1, "which changes of the input change the outputs", inputs),
     "modes": Question(1, "training and evaluation: what dropout does", modes),
     "schedule": Question(1, "the learning rates of some steps", schedule),
     "generic": Question(2, "the gradient check at a random point", generic),
-    "op": Question(2, "one op or layer by itself, at generic and special points", op, at_points),
-    "optimiser": Question(2, "its steps on gradients that you know", optimiser),
-    "resume": Question(2, "ten steps in one go, and stopped after five", resume),
-    "write": Question(2, "the trained model on new data, left to itself", write),
+    "op": Question(2, "one op or layer on its own, at generic and special points", op, at_points),
+    "optimiser": Question(2, "its steps on known gradients", optimiser),
+    "resume": Question(2, "ten steps without interruption, and resumed after five", resume),
+    "write": Question(2, "the trained model on new data, writing on its own", write),
     "where": Question(
         3, "each array's gradient at a random point, in the order of the backward pass", where
     ),
