@@ -75,6 +75,7 @@ def test_who_lacks_something_is_left_out_and_the_table_says_so(results, monkeypa
     assert row in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_peak_is_that_of_the_process_itself():
     large = np.ones(50_000_000)
     program = "from benchmarks.memory import peak; print(peak())"

@@ -152,12 +152,14 @@ def test_ops_take_numbers_that_are_repeated_without_being_stored(rng, op, axis):
     assert_same(run_op(op, arrays, settings, dy, lambda array: array), expected)
 
 
+@pytest.mark.slow
 @every_layer
 def test_layers_do_not_depend_on_the_layout(rng, case):
     drawn = draw_layer(rng, case)
     assert_same(*in_each_layout(partial(run_layer, *drawn)))
 
 
+@pytest.mark.slow
 @every_layer
 def test_layers_do_not_depend_on_a_mixture_of_layouts(rng, case):
     drawn = draw_layer(rng, case)
@@ -166,6 +168,7 @@ def test_layers_do_not_depend_on_a_mixture_of_layouts(rng, case):
         assert_same(run_layer(*drawn, mixed(rng)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", range(3))
 @every_layer
 def test_layers_take_numbers_that_are_repeated_without_being_stored(rng, case, axis):

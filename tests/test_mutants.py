@@ -229,6 +229,7 @@ def test_a_mutant_that_cannot_be_planted_whole_is_named_and_leaves_nothing_behin
     assert AdamW({}).weight_decay == 0.01
 
 
+@pytest.mark.slow
 def test_nothing_is_found_in_the_right_package():
     assert fresh_check() is None
     assert generic_check(complex_step, 1e-12) is None
@@ -236,6 +237,7 @@ def test_nothing_is_found_in_the_right_package():
     assert broken_theorems() == []
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_there_is_no_mistake():
     with planted(NO_MISTAKE):
         assert not np.signbit(softmax_backward(DWEIGHTS, WEIGHTS)[0, 0])
@@ -263,6 +265,7 @@ def test_a_check_of_new_models_lets_these_live_and_one_at_a_random_point_does_no
         assert generic_check(central_difference, 1e-7) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, theorem",
     [

@@ -102,6 +102,7 @@ for norm in ("post", "pre"):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", LAYERS.values(), ids=LAYERS)
 @given(generators, st.builds(Sizes, *[sizes] * 7))
 def test_gradients_agree_with_the_complex_step(case, rng, n):

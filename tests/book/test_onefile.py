@@ -52,6 +52,7 @@ def change(path, old, new):
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_has_at_most_500_lines(file):
     assert len(read(file).splitlines()) <= 500
 
@@ -85,6 +86,7 @@ def test_it_starts_from_the_parameters_of_the_package(names):
     assert sorted(a.tobytes() for a in drawn) == sorted(a.tobytes() for a in expected)
 
 
+@pytest.mark.slow
 def test_its_losses_are_those_of_the_package_bit_by_bit(names, tmp_path):
     main(["train", "encoder", "--out", str(tmp_path / "run"), "--epochs", "40"])
     expected = [record["loss"] for record in Run(tmp_path / "run").history()]
@@ -118,6 +120,7 @@ def test_in_an_empty_folder_it_checks_its_gradients_and_trains_to_the_chapters_f
     assert re.findall(r"^MSE on .*", printed, re.MULTILINE) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["relu-passes-everything", "layer-norm-no-variance-term"])
 def test_it_does_not_train_on_a_wrong_gradient_of_the_package(checkout, mistake):
     mutant = MUTANTS[mistake]
@@ -140,6 +143,7 @@ def it_does_not_train(path):
         runpy.run_path(str(path), run_name="__main__")
 
 
+@pytest.mark.slow
 def test_it_follows_the_package(checkout):
     assert onefile.one_file(checkout) == onefile.one_file()
     change(checkout / "transformer_core/ops/relu.py", "x.real > 0", "x.real >= 0")
@@ -147,6 +151,7 @@ def test_it_follows_the_package(checkout):
     assert text == onefile.one_file().replace("x.real > 0", "x.real >= 0")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path, old, new, message",
     [
@@ -182,6 +187,7 @@ def test_what_it_does_not_find_is_named(checkout, path, old, new, message):
         onefile.one_file(checkout)
 
 
+@pytest.mark.slow
 def test_the_book_writes_it_before_it_reads_a_page_and_offers_it(checkout):
     connected = {}
     onefile.setup(SimpleNamespace(connect=connected.__setitem__))

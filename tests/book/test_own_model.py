@@ -3,8 +3,10 @@
 import re
 
 import numpy as np
+import pytest
 from helpers.texts import ROOT, read
 
+pytestmark = pytest.mark.slow
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", read(ROOT / "book/own_model.md"), re.M | re.S)
 
 

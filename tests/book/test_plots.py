@@ -52,6 +52,7 @@ def test_gradient_errors_shows_the_worst_gradients_too(ax):
     assert low < ax.lines[0].get_xdata()[0] < high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", [1, 2, 7])
 def test_error_against_step_has_a_line_for_each_method(ax, methods):
     steps = [1e-6, 1e-4, 1e-2]

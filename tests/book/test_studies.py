@@ -54,6 +54,7 @@ def run(x):
 """
 
 
+@pytest.mark.slow
 def test_a_study_runs_what_is_missing_and_stores_each_run(tmp_path, monkeypatch):
     for name in ("studies/__init__.py", "studies/__main__.py", "book/_ext/stored.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -66,6 +66,7 @@ def encoder(tmp_path_factory):
 # Streams
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("command", ["--help", "train --help", "train encoder {}"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -75,6 +76,7 @@ def test_an_output_that_nobody_reads_on_ends_quietly(encoder, command, unbuffere
     assert (result.returncode, result.stderr) == (141, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("command", ["--help", "train encoder {}"])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -141,6 +143,7 @@ def test_an_input_that_cannot_be_read_is_one_line(tmp_path, redirection, message
 # Encodings
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize(
     "name, encoding", [("übung", "ascii"), (os.fsdecode(b"\xfcbung"), "utf-8")]
@@ -223,6 +226,7 @@ def test_the_extra_is_the_one_of_the_package():
     assert names == {name for name, extra in EXTRAS.items() if extra == "train"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model, module",
     [

@@ -154,6 +154,7 @@ def run(arguments):
     return status, said.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 @given(data=st.data())
 def test_a_malformed_option_is_one_line(here, name, data):

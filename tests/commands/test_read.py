@@ -48,6 +48,7 @@ def lines(folder, able, monkeypatch, tmp_path, capsys):
     return read_lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -17,6 +17,7 @@ every_model = pytest.mark.parametrize(
 LOADS = {"encoder": reconstruction.load, "dates": dates.load, "bert": bert.load}
 
 
+@pytest.mark.slow
 @every_model
 def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
     model, tmp_path, train, uninterrupted, ctrl_c, files, capsys
@@ -43,6 +44,7 @@ def test_a_finished_run_resumed_prints_the_same_and_changes_nothing(
     assert files(tmp_path) == before
 
 
+@pytest.mark.slow
 @every_model
 def test_the_same_seed_gives_the_same_run_and_another_another(model, tmp_path, train, files):
     for folder, seed in (("a", "3"), ("b", "3"), ("c", "4")):
@@ -158,6 +160,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model, damage, message", [(name, *row) for name, rows in DAMAGES.items() for row in rows]
 )

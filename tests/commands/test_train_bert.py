@@ -67,6 +67,7 @@ def parameters(folder):
     return {name: a.tobytes() for name, a in from_safetensors(path, path.read_bytes())[0].items()}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_does_not_need_its_text(tmp_path, text, train, uninterrupted):
     copy = tmp_path / "copy" / "cats.txt"
     copy.parent.mkdir()
@@ -106,6 +107,7 @@ def test_the_learning_rate_has_fallen_when_the_time_is_over(tmp_path, train, mon
     assert rates[-1] < 0.2 * rates[peak]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_time_that_was_left(tmp_path, train, ctrl_c, files):
     folder = tmp_path / "run"
     with ctrl_c(5):
@@ -177,6 +179,7 @@ def test_fill_numbers_the_masks_if_there_are_several(uninterrupted, capsys):
     assert len(lines) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sentence, damage, message",
     [

@@ -13,6 +13,7 @@ def model():
     return "dates"
 
 
+@pytest.mark.slow
 def test_a_run_is_on_disk_with_all_that_reading_needs(tmp_path, train, capsys):
     assert train(tmp_path, "--steps", "4") == 0
     printed = capsys.readouterr().out

@@ -139,6 +139,7 @@ def trained(tmp_path, text, monkeypatch):
     return train
 
 
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_a_training_resumed_is_one_never_interrupted_bit_for_bit(ranks, dtype, trained, difference):
@@ -148,6 +149,7 @@ def test_a_training_resumed_is_one_never_interrupted_bit_for_bit(ranks, dtype, t
     assert difference(resumed, trained(ranks, "whole", dtype)) == 0
 
 
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("ranks, then", [(3, 1), (1, 4), (2, 3)])
 def test_resumed_on_another_number_of_ranks_it_differs_by_rounding(
@@ -160,6 +162,7 @@ def test_resumed_on_another_number_of_ranks_it_differs_by_rounding(
     assert 0 < difference(resumed, trained(ranks, "whole", dtype)) <= TRAINED[dtype]
 
 
+@pytest.mark.slow
 @every_dtype
 def test_resumed_on_as_many_shards_the_bits_are_the_same(dtype, trained, difference):
     """One process alone has two, in two threads."""
@@ -169,6 +172,7 @@ def test_resumed_on_as_many_shards_the_bits_are_the_same(dtype, trained, differe
     assert difference(resumed, trained(2, "whole", dtype)) == 0
 
 
+@pytest.mark.slow
 @every_dtype
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_the_same_seed_twice_gives_the_same_bits(ranks, dtype, trained, difference):

@@ -37,6 +37,7 @@ def pages_asked_for(call):
     return int(subprocess.check_output([sys.executable, "-c", program]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="works with glibc alone")
 def test_arrays_get_the_memory_of_those_before_them():
     kept = pages_asked_for("keep_freed_memory()")

@@ -42,6 +42,7 @@ every_stage = pytest.mark.parametrize("shard", STAGES)
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
+@pytest.mark.slow
 @every_stage
 @every_size
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
@@ -128,6 +129,7 @@ def test_the_norm_is_that_of_the_whole_gradient(size):
     assert abs(norms[0] - expected) < 1e-13 * expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
 @pytest.mark.parametrize("before, after", [(3, 1), (1, 4), (2, 3), (3, 3)])
 def test_what_some_ranks_saved_others_can_load(shard, before, after):
@@ -259,6 +261,7 @@ def test_gathering_a_bucket_is_the_adjoint_of_reducing_it(size):
     assert abs(forwards - backwards) < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
 def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(shard, dropout):

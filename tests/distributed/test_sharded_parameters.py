@@ -40,6 +40,7 @@ from transformer_core.ranks import Communicator, on_threads
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
+@pytest.mark.slow
 @every_size
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.equation("eq:zero-3")

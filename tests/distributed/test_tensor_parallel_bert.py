@@ -104,6 +104,7 @@ def trained_alone(placement, tied, dropout=0.2, steps=5):
     return {"losses": np.array(losses)} | training.model.parameters()
 
 
+@pytest.mark.slow
 @both
 @sizes
 @placements
@@ -131,6 +132,7 @@ def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
             np.testing.assert_array_equal(other[name], array)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 @pytest.mark.parametrize("before", [2, 3])

@@ -66,6 +66,7 @@ def symbolic_heads(monkeypatch, x, source, weights, output_weight):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:cross-attention-backward")
 def test_gradients_are_exact(symbolic, monkeypatch):
     x, source = symbols("x", 1, 1, 2), symbols("z", 1, 2, 2)
@@ -88,6 +89,7 @@ def test_gradients_are_exact(symbolic, monkeypatch):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:attention-backward-input")
 @pytest.mark.equation("eq:attention-backward-projections")
 @pytest.mark.equation("eq:multi-head-backward")

@@ -88,6 +88,7 @@ def test_another_placement_is_named(rng):
         Residual(FeedForward(4, 5, rng), LayerNorm(4), "Pre")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "norm",
     [

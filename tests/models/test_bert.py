@@ -143,6 +143,7 @@ def test_what_an_option_adds_to_the_parameters(rng, option, more):
 # --- witnesses --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:bert-backward")
 @pytest.mark.equation("eq:bert-input-backward")
 @pytest.mark.equation("eq:masked-rows-backward")
@@ -156,6 +157,7 @@ def test_gradients_agree_with_the_witnesses(check, rng, variant):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:bert-backward")
 @pytest.mark.parametrize("variant", ["text 004", "everything"])
 def test_gradients_of_every_position_agree_with_the_witnesses(check, rng, variant):

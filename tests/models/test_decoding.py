@@ -205,6 +205,7 @@ def test_a_beam_of_one_is_greedy_search(drawn, length_penalty):
     assert np.array_equal(beam_lengths[:, 0], written)
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:beam-score")
 @given(readers(), penalties, sizes)
 def test_scores_are_those_of_teacher_forcing(drawn, length_penalty, beam):
@@ -242,6 +243,7 @@ def every_target(vocabulary, longest):
             yield from ([*begin, last] for last in range(vocabulary))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0, 2.0])
 def test_a_beam_as_wide_as_everything_finds_the_best(rng, length_penalty):
     model = build(rng)

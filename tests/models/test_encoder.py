@@ -19,6 +19,7 @@ def draw(rng, batch, length, heads, width, variant):
     return randomise(encoder, rng), rng.normal(size=(batch, length, heads * width))
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:chain-backward")
 @pytest.mark.parametrize("name", [name for name in STACKS if "Encoder" in name])
 def test_gradients_agree_with_the_witnesses(check, name):

@@ -85,6 +85,7 @@ def assert_close(left, right):
 # --- witnesses --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:encoder-decoder-backward")
 @pytest.mark.parametrize("variant", by_witnesses)
 def test_gradients_agree_with_the_witnesses(check, rng, variant):
@@ -427,6 +428,7 @@ def test_nothing_that_is_given_is_modified(rng, variant):
     assert all(np.array_equal(again[name], grads[name]) for name in grads)
 
 
+@pytest.mark.slow
 def test_it_learns_to_reverse_what_it_reads(rng):
     source, target = StackSpec(8, 4, 1), StackSpec(8, 5, 1)
     model = EncoderDecoder(LayerSpec(16, 2, 32, "pre"), source, target, rng, shared=True)

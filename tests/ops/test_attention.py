@@ -25,6 +25,7 @@ def test_gradients_agree_with_the_witnesses(check, mask):
     check.op(OPS[f"attention, {mask}"])
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:attention-backward")
 def test_gradients_are_exact(symbolic, monkeypatch):
     module = importlib.import_module("transformer_core.ops.attention")

@@ -101,6 +101,7 @@ def test_gradients_of_attention_agree_with_the_witnesses(check, mask):
     check.op(OPS[f"attention with dropout, {mask}"])
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:attention-backward-dropout")
 @pytest.mark.parametrize("dropped", [(0, 0), (0, 1)])
 def test_gradients_of_attention_are_exact(symbolic, monkeypatch, dropped):

@@ -25,6 +25,7 @@ def symbolic_layer_norm(symbolic):
     return arrays, eps, dy, (y * dy).sum(), layer_norm_backward(dy, cache)
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:layer-norm-backward")
 @pytest.mark.equation("eq:layer-norm-backward-parameters")
 def test_gradients_are_exact(symbolic_layer_norm):

@@ -32,6 +32,7 @@ def test_fifty_steps_follow_the_formula(rng):
     assert optimizer.steps == 50
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:adam")
 def test_bias_correction_is_exact_for_a_constant_gradient(symbolic):
     g, eta, eps, beta2 = sympy.symbols("g eta epsilon beta2", positive=True)

@@ -391,6 +391,7 @@ def test_too_many_arguments_are_refused(folder, practice, more):
         practice("check", *more)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_file_is_examined_on_every_save_until_ctrl_c(folder):
     printed = []
@@ -463,6 +464,7 @@ def test_a_training_with_one_part_of_ones_own(folder, practice, tmp_path, capsys
     assert Run(out / "yours").settings() == Run(tmp_path / "run").settings()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_takes_no_part(folder, practice):
     write(folder, LINEAR)
     write(folder, "def softmax(x, keep=None):\n    return x, x\n", "130_softmax")
@@ -474,6 +476,7 @@ def test_what_is_wrong_takes_no_part(folder, practice):
     assert "\nyours: linear\n" in printed
 
 
+@pytest.mark.slow
 def test_what_a_training_does_not_call_is_told(folder, practice):
     write(folder, LINEAR)
     write(folder, GELU_TANH, "160_feed_forward")
@@ -496,6 +499,7 @@ def test_a_training_that_calls_nothing_of_ones_own_is_not_run_twice(folder, prac
     assert not (out / "package").exists()
 
 
+@pytest.mark.slow
 def test_of_many_that_are_not_called_a_few_are_named(folder, practice):
     write_everything(folder)
     _, printed = practice("train", "encoder", "--epochs", "1")

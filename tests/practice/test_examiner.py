@@ -191,6 +191,7 @@ def test_two_mistakes_at_once_are_found():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backward, text",
     [
@@ -356,6 +357,7 @@ def test_an_optimiser_is_examined_by_its_steps():
     assert report.verdict.endswith("first_moment and second_moment are right.")
 
 
+@pytest.mark.slow
 def test_averages_that_are_bound_anew_are_told_from_those_that_change():
     def update(self, name, parameter, grad, m, v):
         m = self.beta1 * m + (1 - self.beta1) * grad
@@ -369,6 +371,7 @@ def test_averages_that_are_bound_anew_are_told_from_those_that_change():
     assert "each is right after the first step, and wrong after the others" in text
 
 
+@pytest.mark.slow
 def test_of_many_outputs_only_some_are_named():
     def backward(self, dy, cache):
         dx, grads = EncoderLayer.backward(self, dy, cache)
@@ -472,6 +475,7 @@ def in_whole_numbers(step, steps, peak, warmup=0, decay=0):
     return warmup_stable_decay(step, steps, peak, warmup, decay)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, forward, text",
     [
@@ -772,6 +776,7 @@ def test_a_theorem_says_what_the_norm_is():
     assert "the square of the norm is the sum of the squares of all entries" in text
 
 
+@pytest.mark.slow
 def test_of_many_wrong_outputs_none_is_explained_by_an_argument():
     def backward(self, dy, cache):
         dx, grads = EncoderLayer.backward(self, dy**3, cache)
@@ -794,6 +799,7 @@ def test_what_is_no_number_is_said_to_be_none():
     assert "There, y is NaN" in text and "wrong places" not in text
 
 
+@pytest.mark.slow
 def test_a_guess_under_which_the_right_function_never_ends_is_given_up():
     def one_too_many(x, coefficients):
         a, b, c = coefficients

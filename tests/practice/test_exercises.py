@@ -60,12 +60,14 @@ def test_the_package_passes(exercise):
     assert "fail" not in report.whole()
 
 
+@pytest.mark.slow
 @with_gradients
 def test_either_function_may_be_left_out(exercise):
     assert examine(exercise.name, forward=exercise.forward).right
     assert examine(exercise.name, backward=exercise.backward).right
 
 
+@pytest.mark.slow
 @every_one
 def test_what_is_not_written_is_told_and_nothing_fails(exercise):
     namespace = {"np": np}
@@ -210,6 +212,7 @@ def with_numbers_that_are_none(exercise, change):
     return update if exercise.in_place else forward
 
 
+@pytest.mark.slow
 @every_one
 @pytest.mark.parametrize(
     "change",

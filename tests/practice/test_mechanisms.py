@@ -15,6 +15,7 @@ from transformer_practice.exercises import find_exercise
 ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda each: f"{each['exercise']}: {each['wrong']}")
 def test_a_mistake_without_an_entry_is_explained(answer):
     space = {"__name__": "own", "np": np, "ops": ops}

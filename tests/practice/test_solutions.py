@@ -77,6 +77,7 @@ def slips(code):
             yield f"{before} -> {ast.unparse(node)}", ast.unparse(tree)
 
 
+@pytest.mark.slow
 @every_solution
 def test_no_slip_in_the_solution_passes(exercise, code, monkeypatch):
     monkeypatch.setattr(examiner, "explain", lambda *_: ())  # is it seen? that is all

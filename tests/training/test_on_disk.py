@@ -192,6 +192,7 @@ def test_a_run_that_was_killed_resumes_from_its_last_checkpoint(folder, whole, s
     assert run_of(folder, resume=True) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", range(12))
 def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
     folder, whole, monkeypatch, writes

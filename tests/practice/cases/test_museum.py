@@ -46,6 +46,7 @@ def test_twelve_cases_are_drawn_one_of_each_room(here):
     assert all(len({*room} & {*here.exhibits}) == 1 for room in ROOMS)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_files_and_another_one_others(untrained, tmp_path):
     one, same, other = (
         contents(Museum(tmp_path / name, seed).folder)

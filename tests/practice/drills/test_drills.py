@@ -244,6 +244,7 @@ def of_cost(t, d, f):
 WITNESSES = {name: globals()[f"of_{name}"] for name in DRILLS}
 
 
+@pytest.mark.slow
 @every_drill
 @any_seed
 def test_every_answer_is_what_the_package_computes(name, seed):
@@ -255,6 +256,7 @@ def test_every_answer_is_what_the_package_computes(name, seed):
         assert np.allclose(right, value, rtol=1e-9, atol=1e-9), step.prompt
 
 
+@pytest.mark.slow
 @every_drill
 @any_seed
 def test_every_slip_is_wrong_and_named_with_the_rule(name, seed):
@@ -266,6 +268,7 @@ def test_every_slip_is_wrong_and_named_with_the_rule(name, seed):
             assert step.verdict(slip) == f"{mistake} {step.rule}"
 
 
+@pytest.mark.slow
 @every_drill
 @any_seed
 def test_every_number_is_small_enough_for_paper(name, seed):
@@ -276,6 +279,7 @@ def test_every_number_is_small_enough_for_paper(name, seed):
         assert number.denominator <= 64
 
 
+@pytest.mark.slow
 @every_drill
 @any_seed
 def test_answers_are_read_as_they_are_written(name, seed):
@@ -284,6 +288,7 @@ def test_answers_are_read_as_they_are_written(name, seed):
             assert is_equal(parse(show(value), step.answer), value)
 
 
+@pytest.mark.slow
 @every_drill
 def test_the_seed_decides(name):
     assert str(draw(name, 3)) == str(draw(name, 3))
@@ -291,6 +296,7 @@ def test_the_seed_decides(name):
     assert len({str(task.given) for task in tasks}) > 15
 
 
+@pytest.mark.slow
 @every_drill
 def test_the_words_do_not_depend_on_the_seed(name):
     """The pages hold them once for all tasks."""

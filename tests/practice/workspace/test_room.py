@@ -60,6 +60,7 @@ def ends(folder, inside):
     return str(found["softmax"].report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", ENDS)
 def test_what_a_function_does_to_its_process_is_said_and_the_next_one_is_examined(tmp_path, inside):
     assert ends(tmp_path, inside).startswith(f"softmax: {ENDS[inside]}")
@@ -159,6 +160,7 @@ IN_TRAINING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", IN_TRAINING)
 def test_a_training_says_what_a_function_does_there(tmp_path, capsys, inside):
     """What is right where it is examined does it for the many rows of a training alone."""
@@ -170,6 +172,7 @@ def test_a_training_says_what_a_function_does_there(tmp_path, capsys, inside):
     assert IN_TRAINING[inside] in " ".join((captured.out + captured.err).split())
 
 
+@pytest.mark.slow
 def test_a_training_that_stands_still_is_ended(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("transformer_practice.workspace.substitution.SECONDS", 0.5)
     text = TRAINED.format(inside="if len(x) > 30: time.sleep(100)")

@@ -93,6 +93,7 @@ def test_all_functions_renamed_give_the_same_bits(model):
     assert used.float64 == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", OWNS, ids=lambda each: str(each.exercise.name))
 def test_one_function_renamed_gives_the_same_bits(each):
     for model in (bert, encoder_decoder):
@@ -101,6 +102,7 @@ def test_one_function_renamed_gives_the_same_bits(each):
             assert_equal(model(), expected)
 
 
+@pytest.mark.slow
 @MODELS
 @pytest.mark.parametrize(
     "version", [each for each in VERSIONS if places(find_exercise(each.exercise))], ids=str

@@ -105,6 +105,7 @@ def test_no_x_hat_beats_the_floor(rng, width, rows):
     assert floor <= errors.min(axis=0).mean() + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:floor")
 @pytest.mark.parametrize("seed", range(4))
 def test_gradient_descent_comes_down_to_the_floor(seed):
@@ -173,6 +174,7 @@ def test_bad_input_is_named(rng, call, message):
 MODELS = [name for name in STACKS if "Reconstructor" in name]
 
 
+@pytest.mark.slow
 @pytest.mark.equation("eq:chain-backward")
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients_agree_with_the_witnesses(check, name):
