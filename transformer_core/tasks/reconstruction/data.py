@@ -24,7 +24,7 @@ class Reconstruction:
         Standard deviation of the embeddings' entries.
     dtype : NumPy dtype
 
-    Source: seeds 000 to 002.
+    Source: texts 000 to 002.
     """
 
     def __init__(
