@@ -23,5 +23,5 @@ sketch.text(1, 0, "*x̂*", offset=(-32, -6))
 sketch.alt = (
     f"The {means.size} targets of a sequence as points, their standard deviation to the right and "
     f"their mean upwards, around the one where every output of LayerNorm stands. The mean "
-    f" square of the distances is the floor, {number(floor, 4, exact=False)}."
+    f"square of the distances is the floor, {number(floor, 4, exact=False)}."
 )
