@@ -15,7 +15,10 @@ from pathlib import Path
 from runpy import run_path
 
 import numpy as np
+from docutils import nodes
 from figures import Figure
+from sphinx.errors import ExtensionError
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 GRAPHS = Path(__file__).parents[1] / "graphs"
 PACKAGE = Path(__file__).parents[2] / "transformer_core"
@@ -549,9 +552,64 @@ class GraphDirective(Figure):
         for source in (description, Path(__file__), *PACKAGE.rglob("*.py")):
             self.env.note_dependency(str(source))
         self.load("graph.js")
-        return self.figure(figure(described(name), name), ["graph"], f"graph-{name}")
+        graph = described(name)
+        (drawn,) = self.figure(figure(graph, name), ["graph"], f"graph-{name}")
+        drawn["steps"] = [shown for _, shown in graph.steps]
+        return [drawn]
+
+
+class DerivationsBesideGraphs(SphinxPostTransform):
+    """Join a graph with the text before it that derives its steps: ``% step mu'``.
+
+    Such a comment says what appears in the graph with the text from here to the next one. The
+    script pins the graph beside the text, where there is room.
+    """
+
+    default_priority = 900
+    formats = ("html",)
+
+    def run(self):
+        steps = []
+        for node in list(self.document.findall(nodes.Element)):
+            if isinstance(node, nodes.comment) and node.astext().startswith("step "):
+                steps.append(node)
+            elif "steps" in node.attributes and steps:
+                self.join(node, steps)
+                steps = []
+
+    def join(self, graph, comments):
+        for comment in comments:
+            around = comment.parent
+            first = around.index(comment)
+            rest = around.children[first + 1 :]
+            ends = [rest.index(node) for node in rest if node in comments or node is graph]
+            text = rest[: min(ends, default=len(rest))]
+            step = nodes.container(classes=["step", f"step-{self.number(graph, comment)}"])
+            around[first : first + 1 + len(text)] = [step]
+            step += text
+            comments[comments.index(comment)] = step
+        first, last = comments[0], graph
+        while (
+            first.parent is not last.parent
+        ):  # the text has sections of its own, the graph the last
+            first, last = first.parent, last.parent
+        around = first.parent
+        begin, end = around.index(first), around.index(last) + 1
+        graph.parent.remove(graph)
+        text = around.children[begin : end - (last is graph)]
+        joined = nodes.container(classes=["derivation"])
+        around[begin : begin + len(text)] = [joined]
+        joined += [*text, graph]
+
+    def number(self, graph, comment):
+        strip = comment.astext().removeprefix("step ")
+        for number, shown in enumerate(graph["steps"]):
+            if strip in shown:
+                return number
+        raise ExtensionError(f"{self.env.docname}: no step of {graph['ids']} shows {strip!r}")
 
 
 def setup(app):
     app.add_directive("graph", GraphDirective)
+    app.add_post_transform(DerivationsBesideGraphs)
     return {"parallel_read_safe": True}

@@ -29,7 +29,10 @@ def size(text: str) -> Size:
         r"^```\{(source|mistake|notebook-cell)\}.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE
     )
     text = re.sub(
-        r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$", " ", text, flags=re.MULTILINE
+        r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$|^% .*$",
+        " ",
+        text,
+        flags=re.MULTILINE,
     )
     text = re.sub(r"\{[\w:-]+\}`[^`]*`|\$[^$]+\$|`[^`]+`", " one ", text)
     text = re.sub(r"\]\([^)]*\)", " ", text)

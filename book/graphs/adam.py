@@ -41,14 +41,14 @@ graph.edge("m3", "m_hat", label=f"÷ {number(m_share)}")
 graph.edge("v3", "v_hat", label=f"÷ {number(v_share)}")
 
 graph.narrate(f"""
-m2 v2: After the gradients 1 and 1 Adam remembers m₂ = {number(m2)} and v₂ = {number(v2)}.
+m2 v2: After the gradients 1 and 1 the moments are m₂ = {number(m2)} and v₂ = {number(v2)}.
 g: The third gradient is {number(g)}.
 m3: The first moment keeps {number(beta1)} of itself and takes {number(1 - beta1)} of g₃: m₃ =
     {number(m3)}.
 v3: The second keeps {number(beta2)} and takes {number(1 - beta2)} of g₃²: v₃ = {number(v3)}.
-m_hat: Both began at 0. Divided by what they have seen so far, {number(m_share)}: m̂₃ =
+m_hat: Both began at 0. Divided by the sum of their weights so far, {number(m_share)}: m̂₃ =
     {number(m3 / m_share)}.
 v_hat: And the second by {number(v_share)}: v̂₃ = {number(v3 / v_share)}.
-step: The step is −η m̂₃ / √v̂₃ = {number(step)} η: a seventh of a learning rate, since the memory
-    still points the other way.
+step: The step is −η m̂₃ / √v̂₃ = {number(step)} η: a seventh of a learning rate, since the first
+    moment still has the other sign.
 """)

@@ -27,8 +27,8 @@ graph.narrate(f"""
 x0 x1: Forward. Each rank has numbers of its own.
 s: Reduce: their sum is {row(sums[0])}.
 y0 y1: Broadcast: every rank gets it.
-y0' y1': Backward. The ranks go on with different work, so their cotangents differ.
+y0' y1': Backward. The ranks compute different things with it, so their cotangents differ.
 s': The sum went to both: its cotangent is the sum of theirs, {row(back[0])}.
 x0' x1': Each rank's numbers entered the sum with a factor of 1, and get that same cotangent: the
-    way back is an all-reduce again.
+    backward pass is an all-reduce again.
 """)

@@ -48,6 +48,6 @@ z': z̄ = {row(dz)}: p, and 1 less at *chase*.
 h' P': h̄₁ = z̄ E = {row(dh)}, and the position gets the same.
 E<h: First term, the look-up: h̄₁ goes to the row of *mice*, the word that was seen there.
 E<z: Second term, the output layer: every row gets h₁, times its z̄.
-E': The table gets the sum. *mice* has two terms; *chase*, the answer, has only that of the
-    output layer.
+E': The gradient of the table is the sum. *mice* has two terms; *chase*, the
+    answer, has only that of the output layer.
 """)

@@ -37,7 +37,7 @@ keep: Position t may attend to positions up to t: 1 where it may.
 A: Softmax over what is kept: *cats* attends only to itself, *chase* has the weights
     {row(cache.weights[1])}.
 V O: The outputs are averages of the values so far. For *chase*: {row(o[1])}.
-O': Backward. The loss reads *chase* alone: {row(do[1])}.
+O': Backward. The loss depends on *chase* alone: {row(do[1])}.
 V': The value of *mice* was not read, and gets {row(dvalue[2])}.
 A': The weights of *chase* get {row(da[1])}, the hidden one too.
 S': The scores get {row(ds[1])}: a weight that is 0 passes nothing back, so the backward pass

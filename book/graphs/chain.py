@@ -63,9 +63,9 @@ x0: Forward. The row of *cats* enters the chain.
 f0 x1: A random branch adds little to it, and LayerNorm divides the sum by its standard deviation.
 f1 x2: The next block does the same with what it is given.
 x2': Backward. A cotangent of length {norms[2]:.1f} enters at the end.
-f1' x1<x2 x1<f1: The second block returns it in two ways, along the skip and through the branch.
+f1' x1<x2 x1<f1: The second block returns it along two paths: along the skip and through the branch.
 x1': Their sum has the length {norms[1]:.1f}.
-f0' x0<x1 x0<f0: The first block does the same with what arrives.
+f0' x0<x1 x0<f0: The first block does the same with its cotangent.
 x0': At the start the length is {norms[0]:.1f}: the LayerNorm of the first block has divided by
     {deviation[0]:.1f}, that of the second only by {deviation[1]:.1f}.
 """)

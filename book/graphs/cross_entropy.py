@@ -31,9 +31,9 @@ log_p: z − lse is the logarithm of the probabilities p = {row(p)}.
 loss: The word was *cats*: ℒ = −ln {number(p[target])} = {number(loss)}.
 loss': Backward. The loss is the end: its cotangent is 1.
 log_p': The loss depends on the logarithm at the target: {row(dlog_p)}.
-z<log_p: Directly to the logits: −1 at the right answer.
+z<log_p: Directly to the logits: −1 at the target.
 lse' z<lse: All three logarithms contain lse, so its cotangent is {number(dlse)}. Its slope is p:
     {row(p * dlse)}.
-z': What the model said minus what it should have said: z̄ = {row(dz)}, with the sum
+z': The probabilities minus the one-hot target: z̄ = {row(dz)}, with the sum
     {number(dz.sum())}.
 """)

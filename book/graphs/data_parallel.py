@@ -22,7 +22,7 @@ for part, share in zip(targets, shares, strict=True):
     losses.append(float(loss))
     gradients.append(share * cross_entropy_backward(1.0, cache).sum(axis=0))
 
-graph = Graph("Four tokens on two ranks, and the bias of their read-out")
+graph = Graph("Four tokens on two ranks, and the bias of their output layer")
 sixteenths = {"back_unit": ("1/16", 1 / 16)}
 graph.node("b", b, sum(gradients), **sixteenths)
 for j, name in enumerate("₀₁"):

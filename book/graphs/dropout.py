@@ -23,9 +23,9 @@ graph.edge("x", "y", label=scale)
 
 graph.narrate(f"""
 x: Forward. The row of *cats*, x = {row(x)}.
-m: The coin falls: 1 keeps, 0 drops.
+m: The mask is drawn: 1 keeps, 0 drops.
 y: What is kept is multiplied by 1 / (1 − p) = {scale}: y = {row(y)}.
 y': Backward. The cotangent is ȳ = {row(dy)}.
 x': The same mask and the same factor: x̄ = {row(dx)}. The entry that was dropped gets
-    {number(dx[1])}, though its output was told {number(dy[1])}.
+    {number(dx[1])}, although ȳ is {number(dy[1])} there.
 """)

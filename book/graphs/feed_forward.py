@@ -39,10 +39,10 @@ a: ReLU lets the positive one pass: a = {row(a)}.
 W2 y: Each unit writes its row of W₂ as strongly as it is on, and b₂ = {row(b2)} is added: y =
     {row(y)}.
 y': Backward. The cotangent of the output is ȳ = {row(dy)}.
-a': Each unit is told what its row would win: ā = ȳ W₂ᵀ = {row(da)}.
-W2': W̄₂ = aᵀ ȳ: the silent unit has written nothing, and its row gets zeros.
-h': ReLU lets back what it let pass: h̄ = {row(dh)}.
+a': Each unit gets the product of ȳ and its row: ā = ȳ W₂ᵀ = {row(da)}.
+W2': W̄₂ = aᵀ ȳ: the output of the silent unit is 0, and its row gets zeros.
+h': ReLU passes back where it passed forward: h̄ = {row(dh)}.
 W1': W̄₁ = xᵀ h̄: the column of the silent unit gets zeros.
 x': x̄ = h̄ W₁ᵀ = {row(dx)}. With the biases, {silent} of {parameters} parameters have the gradient
-    0, although the silent unit would be told {number(da[1])}.
+    0, although ā of the silent unit is {number(da[1])}.
 """)

@@ -25,9 +25,9 @@ graph.edge("x", "phi", label="φ")
 
 graph.narrate(f"""
 x: Forward. The two units of *cats*, x = {row(x)}.
-phi: How much of a standard normal distribution lies below: Φ = {row(probability, 3)}.
+phi: The share of a standard normal distribution below x: Φ = {row(probability, 3)}.
 y: y = x ⊙ Φ = {row(y, 3)}. The negative unit is not quite silent.
-y': Backward. The units are told ȳ = {row(dy)}.
+y': Backward. The cotangents are ȳ = {row(dy)}.
 x<y: Through the factor x: ȳ ⊙ Φ = {row(dy * probability, 3)}.
 phi' x<phi: Through the probability, whose slope is the density φ = {row(density, 3)}:
     {row(dprobability * density, 3)}.

@@ -32,9 +32,9 @@ x: Forward. The two units of *cats*, x = {row(x)}.
 u: First the polynomial: u = {row(u, 3)}.
 gate: The gate g = ½ (1 + tanh u) = {row(gate, 3)}.
 y: y = x ⊙ g = {row(y, 3)}.
-y': Backward. The units are told ȳ = {row(dy)}.
+y': Backward. The cotangents are ȳ = {row(dy)}.
 x<y: Through the factor x: ȳ ⊙ g = {row(dy * gate, 3)}.
-gate': The gate is told ḡ = ȳ ⊙ x = {row(dgate)}.
+gate': The gate gets ḡ = ȳ ⊙ x = {row(dgate)}.
 u': Its slope is ½ (1 − tanh² u) = {row(bend, 3)}: ū = {row(du, 3)}.
 x<u: The slope of the polynomial is u′ = {row(slope, 3)}: {row(du * slope, 3)}.
 x': Together: x̄ = {row(dx, 3)}. GELU itself returns {row(gelu_backward(dy, gelu(x)[1]), 3)}.

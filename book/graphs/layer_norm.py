@@ -45,16 +45,17 @@ x: Forward. The embedding of *cats*: x = {row(x)}.
 mu: The mean of the four numbers is μ = {number(mu)}.
 variance: The mean square of x − μ = {row(x - mu)} is σ² = {number(variance)}. Its derivative by the
     mean is −2 times the mean of x − μ: {number(-2 * (x - mu).mean())}.
-x_hat: Subtract the mean and divide by σ = {number(std)}: x̂ = {row(cache.x_hat)}. x reaches it in
-    three ways.
+x_hat: Subtract the mean and divide by σ = {number(std)}: x̂ = {row(cache.x_hat)}. x reaches
+    it along three paths.
 y: Scale by γ = {row(gamma)} and shift by β = {row(beta)}: y = {row(y)}.
-y': Backward. The loss hands over ȳ = {row(dy)}. It does not read the last entry.
+y': Backward. The loss gives ȳ = {row(dy)}; it does not depend on the last entry.
 x_hat': Through the scale: g = ȳ ⊙ γ = {row(g)}.
-x<x_hat: First way, from each x̂ to its own x: g / {number(std)} = {row(scale)}.
-mu' x<mu: Second way, through the mean. Every x̂ feels it: μ̄ = −{number(g.sum())} / {number(std)} =
-    {number(dmu)}, and each x gets a quarter, {number(mean[0])}.
-variance' x<variance: Third way, through the variance, with σ̄² = {number(dvariance)}: each x gets ½
-    σ̄² (x − μ), which is {row(variance_term)}.
+x<x_hat: First path, from each x̂ to its own x: g / {number(std)} = {row(scale)}.
+mu' x<mu: Second path, through the mean, on which every x̂ depends: μ̄ =
+    −{number(g.sum())} / {number(std)} = {number(dmu)}, and each x gets a
+    quarter, {number(mean[0])}.
+variance' x<variance: Third path, through the variance, with σ̄² = {number(dvariance)}: each x gets
+    ½ σ̄² (x − μ), which is {row(variance_term)}.
 x': The three add up to x̄ = {row(dx)}. Its sum is {number(dx.sum())}, and the last entry is
-    {number(dx[3])} although the loss never reads it.
+    {number(dx[3])} although the loss does not depend on y₃.
 """)

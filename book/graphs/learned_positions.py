@@ -33,7 +33,7 @@ P: The table has one row for each of {len(dtable)} places.
 Y0 Y1: Both sentences get row 0 and row 1. *chase* is at place 1 of both, and becomes
     {row(y[0, 1])} in both.
 Y0' Y1': Backward. Each sentence has its own cotangents.
-X0' X1': A sum passes them on to the words as they are.
+X0' X1': A sum passes them on to the words unchanged.
 P<Y0: And to the table. From {texts[0]} its row 0 gets {row(dy[0, 0])}.
 P<Y1: From {texts[1]} it gets {row(dy[1, 0])}.
 P': The gradient is the sum over the batch: row 0 gets {row(dtable[0])}. No word was at place

@@ -40,11 +40,11 @@ graph.edge("x", "z", label="skip", narrow=-0.15)
 graph.narrate(f"""
 x: Forward. *cats*, x = {row(x)}.
 f: The branch reads the last entry and makes {row(branch(x))}.
-z: x goes around it too, and is added: z = {row(z)}.
+z: x is added to it: z = {row(z)}.
 y: LayerNorm comes after the sum: y = {row(y)}.
 y': Backward. The loss reads the first entry of y: ȳ = {row(dy)}.
-z': Both ways go through LayerNorm: z̄ = {row(dz)}.
+z': Both paths go through LayerNorm: z̄ = {row(dz)}.
 x<z: Along the skip connection z̄ arrives as it is.
-f' x<f: The branch is handed z̄ as well, and returns {row(through)}.
+f' x<f: The branch gets z̄ as well, and returns {row(through)}.
 x': The sum is x̄ = {row(dz + through)}.
 """)

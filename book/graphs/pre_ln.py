@@ -39,12 +39,12 @@ graph.edge("x", "y", label="skip", narrow=-0.15)
 
 graph.narrate(f"""
 x: Forward. *cats*, x = {row(x)}.
-u: LayerNorm stands before the branch: u = {row(u)}.
+u: LayerNorm comes before the branch: u = {row(u)}.
 f: The branch reads its last entry and makes {row(branch(u))}.
-y: x itself goes around both: y = x + f = {row(y)}.
+y: x itself is added: y = x + f = {row(y)}.
 y': Backward. The loss reads the first entry of y: ȳ = {row(dy)}.
-x<y: Along the skip connection ȳ arrives undiminished.
-f' u': The branch is handed ȳ as well, and returns ū = {row(du)}.
+x<y: Along the skip connection ȳ arrives unchanged.
+f' u': The branch gets ȳ as well, and returns ū = {row(du)}.
 x<u: LayerNorm makes {row(through)} of it.
 x': The sum is x̄ = {row(dy + through)}: nearly all of it came along the skip.
 """)

@@ -26,6 +26,6 @@ X: Forward. Three words, one row each.
 P: The places 0, 1 and 2: sine and cosine of a fast wave, then of one a hundred times as slow.
 Y: Word and place are added. *chase* becomes {row(y[1], exact=False)}.
 Y': Backward. Each word has a cotangent.
-X': A sum passes it on to the word as it is: X̄ = Ȳ. The table is a constant and gets no
+X': A sum passes it on to the word unchanged: X̄ = Ȳ. The table is a constant and gets no
     gradient.
 """)

@@ -44,15 +44,15 @@ graph.node("y", y, dy, of="y0 y1", by=lambda a, b: a + b + b2)
 graph.place("x 0 0.5, h0 1 0, a0 2 0, y0 3 0, h1 1 1, a1 2 1, y1 3 1, y 4 0.5")
 
 graph.narrate(f"""
-x: Forward. Both ranks have *chase*, x = {row(x)}: f hands it on.
+x: Forward. Both ranks have *chase*, x = {row(x)}: f passes it on.
 h0 h1: Each rank has one unit: h = {number(ranks[0][0][0][0])} on rank 0,
     {number(ranks[1][0][0][0])} on rank 1.
 a0 a1: Both are positive, and ReLU lets them pass.
 y0 y1: Each rank writes its row of W₂: {row(parts[0])} and {row(parts[1])}.
 y: g adds what the ranks wrote, and b₂ = {row(b2)} comes in once: y = {row(y)}.
 y': Backward. The cotangent of the output is ȳ = {row(dy)}.
-y0' y1': g hands it to both ranks as it is.
-a0' a1': Each unit is told what its row would win: {number(ranks[0][1][1][0])} and
+y0' y1': g passes it to both ranks unchanged.
+a0' a1': Each unit gets the product of ȳ and its row: {number(ranks[0][1][1][0])} and
     {number(ranks[1][1][1][0])}.
 h0' h1': ReLU lets both pass.
 x<h0 x<h1: Each rank has a term for the input: {row(dxs[0])} and {row(dxs[1])}.

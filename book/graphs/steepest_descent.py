@@ -34,9 +34,10 @@ wins = {key: graph.nodes[f"win{key}"].value for key in directions}
 
 graph.narrate(f"""
 G: The gradient of a weight matrix.
-DF winF: Length as the root of all squares: the direction of the gradient itself wins
-    {number(wins["F"])}.
-Dmax winmax: Length as the largest entry: every entry moves, and wins {number(wins["max"])}.
-D2 win2: Length as the largest change of an output: all singular values become 1. It wins
-    {number(wins["2"])}, and moves an entry whose gradient is {number(g[0, 1])}.
+DF winF: Length as the root of all squares: the direction of the gradient itself lowers the
+    loss, to first order, by {number(wins["F"])}.
+Dmax winmax: Length as the largest entry: every entry moves, which lowers it by
+    {number(wins["max"])}.
+D2 win2: Length as the largest change of an output: all singular values become 1. It lowers the
+    loss by {number(wins["2"])}, and moves an entry whose gradient is {number(g[0, 1])}.
 """)

@@ -12,7 +12,7 @@ dz = np.array([1.0, -1, 2])
 dh, read_out, _ = tied_readout_backward(dz, cache)
 look_up = embedding_backward(dh, looked_up)
 
-graph = Graph("One table at both ends: *chase* looked up and read out")
+graph = Graph("One table at both ends: *chase* looked up, and in the output layer")
 graph.node("E", EMBEDDING, look_up + read_out, rows=TOKENS)
 graph.node("h", h, dh, of="E", by=lambda table: table[1])
 graph.node("z", z, dz, of="h E", by=lambda h, table: table @ h)

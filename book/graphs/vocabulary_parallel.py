@@ -39,8 +39,8 @@ loss: The third is the logit of *cats*, from rank 0: ℒ = {number(greatest)} + 
 loss': Backward. The loss is the end: its cotangent is 1.
 z0<loss: The rank that has the target subtracts 1.
 s': The slope of ln s is 1/s = {number(1 / total)}.
-s0' s1': A sum hands it to both ranks as it is.
+s0' s1': A sum passes it to both ranks unchanged.
 z0<s0 z1': Each rank multiplies by its own exponentials: {row(of_sum[0])} and {row(of_sum[1])}.
 z0': z̄ = {row(dz[:1])} on rank 0 and {row(dz[1:])} on rank 1, with the sum {number(dz.sum())}.
-    Nobody had to send a gradient.
+    No rank had to send a gradient.
 """)

@@ -3,6 +3,8 @@
 import pytest
 from helpers.texts import ROOT
 
+expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: run make browse").expect
+
 HTML = ROOT / "_build" / "html"
 PAGES = {
     page.stem: page.read_text(encoding="utf-8").count("{graph} ")
@@ -12,6 +14,7 @@ PAGES = {page: count for page, count in PAGES.items() if count}
 if not all((HTML / "book" / f"{page}.html").exists() for page in PAGES):
     pytest.skip("no book in _build/html: run make book", allow_module_level=True)
 
+BESIDE = {"width": 1000, "height": 900}
 STATE = """graph => ({
   hidden: graph.querySelectorAll(".drawings .hidden").length,
   lit: graph.querySelectorAll(".forward-on, .back-on").length,
@@ -57,14 +60,18 @@ CONTRAST = """graph => {
 
 @pytest.fixture(scope="module", params=PAGES)
 def tab(views, request):
-    """A page with graphs, without its mathematics and without motion."""
+    """A page with graphs, all of them whole, without its mathematics and without motion."""
     tab = views(typeset=False, reduced_motion="reduce").open(f"book/{request.param}").tab
+    for button in tab.get_by_role("button", name="all", exact=True).all():
+        button.click()
     assert tab.locator(".graph").count() == PAGES[request.param]
     return tab
 
 
 def test_buttons_and_arrow_keys_step_through(tab):
+    tab.set_viewport_size({"width": 800, "height": 900})  # no graph beside its derivation
     for graph in tab.locator(".graph").all():
+        graph.get_by_role("button", name="all").click()
         still = graph.evaluate(STATE)
         steps = len(still["sentences"])
         assert still["hidden"] == still["lit"] == 0 and still["said"] == ""
@@ -91,13 +98,49 @@ def test_buttons_and_arrow_keys_step_through(tab):
         assert graph.evaluate(STATE) == still
 
 
+def test_a_graph_begins_at_its_first_step(views):
+    tab = views(typeset=False, viewport=BESIDE).open("book/210_attention").tab
+    state = tab.locator(".graph").evaluate(STATE)
+    assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
+    assert state["hidden"] > 0
+
+
+READ = """step => {
+  scrollTo(0, scrollY + step.getBoundingClientRect().top - 0.45 * innerHeight + 4);
+  return Number(step.className.match(/step-(\\d+)/)[1]) + 1;
+}"""
+DERIVED = [p for p in PAGES if "\n% step " in (ROOT / f"book/{p}.md").read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", DERIVED)
+def test_a_graph_stays_beside_its_derivation_and_follows_the_reader(views, page):
+    tab = views(typeset=False, viewport=BESIDE).open(f"book/{page}").tab
+    tab.set_viewport_size(BESIDE)
+    for derivation in tab.locator(".derivation").all():
+        graph, steps = derivation.locator(".graph"), derivation.locator(".step").all()
+        for step in steps:
+            shown = step.evaluate(READ)
+            count = f"{shown} of {graph.locator('.steps li').count()}"
+            expect(graph.locator(".count")).to_have_text(count)
+            beside, text = graph.bounding_box(), step.bounding_box()
+            assert beside["x"] >= text["x"] + text["width"]
+            top, bottom = max(0, beside["y"]), min(900, beside["y"] + beside["height"])
+            assert bottom - top >= beside["height"] / 2
+    tab.set_viewport_size({"width": 390, "height": 800})
+    assert all(
+        derivation.evaluate("it => getComputedStyle(it).display") == "block"
+        for derivation in tab.locator(".derivation").all()
+    )
+
+
 @pytest.mark.parametrize("width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)])
 def test_texts_can_be_read_and_nothing_stands_outside(tab, width, layout, least):
     tab.set_viewport_size({"width": width, "height": 800})
     for graph in tab.locator(".graph").all():
         found = graph.evaluate(TEXTS)
-        assert found["drawn"] == [layout]
-        assert found["smallest"] >= least
+        pinned = width > 900 and graph.evaluate("graph => Boolean(graph.closest('.beside'))")
+        assert found["drawn"] == ["narrow" if pinned else layout]
+        assert found["smallest"] >= (10 if pinned else least)
         assert found["outside"] == found["tooWide"] == []
 
 
