@@ -26,11 +26,7 @@ class LiveModel(Figure):
         values = glued_values(self.env.app.notebooks[self.notebook])
         size = (STATIC / "models" / f"{self.model}.js").stat().st_size
         data = {"megabytes": size / 1e6, **json.loads(values["alive"])}
-        text = json.dumps(data, ensure_ascii=False).replace("</", "<\\/")
-        html = (
-            f'<script type="application/json">{text}</script>'
-            f'<div class="stage">{self.still(data["examples"][0])}</div>'
-        )
+        html = f'{self.data(data)}<div class="stage">{self.still(data["examples"][0])}</div>'
         self.load(
             "core.js", "explore.js", "models.js", "models.css", f"explorables/{self.model}.js"
         )

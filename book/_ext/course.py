@@ -3,13 +3,12 @@
 import ast
 import json
 import os
+import re
 import textwrap
 from difflib import SequenceMatcher
-from html import unescape
 from pathlib import Path
 
 from docutils import nodes
-from figures import attribute
 from ledger import listing_id
 from sphinx.util.docutils import SphinxDirective
 
@@ -153,8 +152,8 @@ def setup(app):
     app.connect("doctree-read", make_cards)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)
-    app.connect("html-page-context", preview)
-    app.connect("html-page-context", plain_bibliography)
+    app.connect("html-page-context", plain_body)
+    app.connect("html-page-context", fold_the_side_bar, priority=900)
     return {"parallel_read_safe": True}
 
 
@@ -177,36 +176,34 @@ def link_the_repository(app, config):
     }
 
 
-def preview(app, page, template, context, doctree):
-    """Say what a link to a page shows, where GitHub Pages hosts the book: it needs an address."""
-    owner, _, name = os.environ.get("GITHUB_REPOSITORY", "").lower().partition("/")
-    if not name or doctree is None:
-        return
-    folder = "" if name == f"{owner}.github.io" else f"/{name}"
-    address = f"https://{owner}.github.io{folder}"
-    said = {
-        "og:type": "article",
-        "og:site_name": app.config.html_title,
-        "og:title": unescape(context["title"]),
-        "og:url": f"{address}/{page}.html",
-        "og:image": f"{address}/_static/cover.png",
-        "og:image:width": "1200",
-        "og:image:height": "630",
-        "og:image:alt": "The mark of Transformers by Hand: a nabla, an arrow forward and one back",
-        "og:description": "Every gradient of a Transformer derived, run in NumPy, and checked.",
-    }
-    context["metatags"] += (
-        "".join(
-            f'<meta property="{name}" content="{attribute(text)}">\n' for name, text in said.items()
-        )
-        + '<meta name="twitter:card" content="summary_large_image">\n'
-    )
+def plain_body(app, page, template, context, doctree):
+    """Take from a page what screen readers stumble over.
+
+    These are the roles in a bibliography, which docutils nests in a way that ARIA forbids, and
+    headings of columns that head nothing.
+    """
+    if "body" in context:
+        body = re.sub(r' role="(?:list|doc-biblioentry)"', "", context["body"])
+        context["body"] = re.sub(r'<th class="head([^"]*)">\s*(?:<p></p>)?</th>', EMPTY, body)
 
 
-def plain_bibliography(app, page, template, context, doctree):
-    """Take the roles from a bibliography, which docutils nests in a way that ARIA forbids."""
-    for role in ("list", "doc-biblioentry") if "body" in context else ():
-        context["body"] = context["body"].replace(f' role="{role}"', "")
+EMPTY = r'<td class="head\1"></td>'
+CAPTION = '<p aria-level="2" class="caption" role="heading">'
+
+
+def fold_the_side_bar(app, page, template, context, doctree):
+    """Close the parts of the side bar that the page is not in."""
+    generate = context["generate_toctree_html"]
+
+    def folded(*args, **settings):
+        head, *parts = str(generate(*args, **settings)).split(CAPTION)
+        for part in parts:
+            title, _, chapters = part.partition("</p>")
+            is_open = " open" * ('class="current nav' in chapters)
+            head += f"<details{is_open}><summary>{title}</summary>{chapters}</details>"
+        return head
+
+    context["generate_toctree_html"] = folded
 
 
 def leave_thebe_out(app, config):

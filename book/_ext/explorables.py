@@ -6,19 +6,25 @@ only, after ``core.js`` and ``explore.js``. What the script draws first is store
 ``python book/_ext/explorables.py`` stores the stills anew.
 """
 
+import json
 import sys
 from pathlib import Path
 
 from browser import launch
-from figures import Figure
+from docutils.parsers.rst import directives
+from figures import Figure, glued_values
 
 STATIC = Path(__file__).parents[1] / "_static"
 
 
 class Explorable(Figure):
-    """``{explorable} layer_norm``, with the caption as its body."""
+    """``{explorable} layer_norm``, with the caption as its body.
+
+    ``:data: notebooks/320_museum`` hands its script what this notebook glues under its name.
+    """
 
     required_arguments = 1
+    option_spec = {"data": directives.unchanged}
 
     def run(self):
         (name,) = self.arguments
@@ -30,6 +36,10 @@ class Explorable(Figure):
         drawn = still.read_text(encoding="utf-8") if still.exists() else ""
         self.load("core.js", "explore.js", f"explorables/{name}.js")
         stage = f'<div class="stage">{drawn}</div>'
+        if notebook := self.options.get("data"):
+            self.env.note_dependency(f"{notebook}.ipynb")
+            values = glued_values(self.env.app.notebooks[notebook])
+            stage = self.data(json.loads(values[name])) + stage
         return self.figure(stage, ["explorable"], f"explorable-{name}")
 
 

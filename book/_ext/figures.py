@@ -4,6 +4,7 @@ An alternative text may hold fields, ``{error:.0e}``: values that cells of its n
 """
 
 import ast
+import json
 import re
 import sys
 from pathlib import Path
@@ -118,14 +119,24 @@ class Figure(SphinxDirective):
         loaded += [script for script in scripts if script not in loaded]
 
     def figure(self, html, classes, name=None, caption=("caption",)):
-        """A container of HTML and the caption, which is in one of its own if it has a class."""
+        """A container of HTML and the caption, which is in one of its own if it has a class.
+
+        The caption of an explorable says what to do, and comes first.
+        """
         figure = nodes.container(classes=list(classes), ids=[name] * bool(name))
-        figure += nodes.raw("", html, format="html")
+        drawing = nodes.raw("", html, format="html")
         inside = nodes.container(classes=list(caption)) if caption else figure
         self.state.nested_parse(self.content, self.content_offset, inside)
         if caption:
-            figure += inside
+            figure += [inside, drawing] if "explorable" in classes else [drawing, inside]
+        else:
+            figure.insert(0, drawing)
         return [figure]
+
+    def data(self, values):
+        """Values as JSON, which the script of a figure reads."""
+        text = json.dumps(values, ensure_ascii=False).replace("</", "<\\/")
+        return f'<script type="application/json">{text}</script>'
 
 
 def link_the_scripts(app, page, template, context, doctree):

@@ -1,13 +1,16 @@
-// How Sphinx's search orders what it finds: chapters whose title has all words, their sections and
-// notebooks, terms of the glossary, then what has the words in its text, in the order of the book.
+// How Sphinx's search orders what it finds: a function or an equation of this very name, chapters whose
+// title has all words, their sections and notebooks, terms of the glossary, then what has the words in
+// its text, in the order of the book.
 var Scorer = {
-  score: ([page, title, anchor, , score]) => {
-    const query = new URLSearchParams(location.search).get("q") ?? "";
-    const words = query.toLowerCase().split(/[\s-]+/);
-    const named = words.every((word) => title.toLowerCase().includes(word));
+  score: ([page, title, anchor, kind, score]) => {
+    const query = (new URLSearchParams(location.search).get("q") ?? "").toLowerCase().trim();
+    const words = query.split(/[\s-]+/), name = title.toLowerCase();
+    const named = words.every((word) => name.includes(word));
     const [, folder, number] = page.match(/^(book|notebooks)\/(\d{3})_/) ?? [];
-    const place = folder === "book" ? (anchor ? 300 : 400) : folder ? 200 : 100;
-    return (named ? place : 0) + score - (number ?? 999) / 1e4;
+    const place = kind ? ([name, name.split(".").pop()].includes(query) ? 500 : 150)
+      : folder === "book" ? (anchor ? 300 : 400) : folder ? 200 : 100;
+    const [, item] = title.match(/(?:^|> )(\d+)\./) ?? []; // 10 comes after 9
+    return (named ? place : 0) + score - (number ?? 999) / 1e4 - (item ?? 0) / 1e7;
   },
   objNameMatch: 11,
   objPartialMatch: 6,

@@ -4,9 +4,6 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
   ? "dark"
   : "light";
 
-// In a folder, pages may not fetch each other: search lists titles there, without excerpts.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
-
 // A displayed formula that is too wide for its place is set again: its reasons go under their
 // lines and what stands side by side goes below each other; then it breaks at relations, then at
 // sums. What is still too wide scrolls.

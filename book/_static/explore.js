@@ -2,22 +2,39 @@
 //
 // explore("layer_norm", ({ stage, controls, say }) => { ... }) starts the figure
 // #explorable-layer_norm. stage: where to draw; controls: where sliders and buttons go;
-// say(text): what a screen reader is told, and everyone reads, after each move.
+// say(text): what everyone reads after each move, and a screen reader tells when the moves have ended.
+// A figure that is no model has a button that starts it anew.
 const explore = (() => {
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
+
+  const SILENCE = 300; // milliseconds after the last move, before it is read out
 
   const start = (name, script) => {
     const figure = document.getElementById(`explorable-${name}`);
     if (!figure) return;
     const stage = figure.querySelector(".stage");
-    stage.replaceChildren();
     const controls = make("div", { className: "controls" });
-    const said = make("p", { className: "said" });
-    said.setAttribute("role", "status");
-    stage.after(controls, said);
-    const say = (text) => { said.textContent = text; };
-    script({ figure, stage, controls, say });
+    const said = make("p", { className: "said" }), announced = make("p", { className: "announced" });
+    said.setAttribute("aria-hidden", true); // the same words
+    announced.setAttribute("role", "status");
+    stage.after(controls, said, announced);
+    let later, latest;
+    const begin = () => {
+      const say = latest = (text) => {
+        if (say !== latest) return; // a training that a reset has left behind
+        said.textContent = text.trim();
+        clearTimeout(later);
+        later = setTimeout(() => { announced.textContent = said.textContent; }, SILENCE);
+      };
+      stage.replaceChildren();
+      controls.replaceChildren();
+      script({ figure, stage, controls, say });
+      if (!figure.classList.contains("model"))
+        button(controls, "Reset", () => begin().focus());
+      return controls.lastElementChild;
+    };
+    begin();
     figure.classList.add("alive");
   };
 
@@ -128,21 +145,31 @@ const explore = (() => {
   // The handles of each drawing. A finger that comes down near some of them moves the nearest.
   const handles = new WeakMap();
 
-  // A point of a drawing that mouse, finger and arrow keys move, in the drawing's units.
-  // move(x, y) is told where it is wanted; place(x, y) puts it there.
-  const handle = (drawing, { label, x, y, radius = 9, step = 5, className = "" }, move) => {
+  // A point of a drawing that mouse, finger and keys move, in the drawing's units.
+  // move(x, y) is told where it is wanted; place(x, y) puts it there. Along each of its axes, "x",
+  // "y" or both, it is a slider from one end of the drawing to the other.
+  const handle = (drawing, { label, x, y, axes = "x", radius = 9, step = 5, className = "" }, move) => {
     drawing.setAttribute("role", "group"); // an image would hide its handles
+    const { width, height } = drawing.viewBox.baseVal, ends = { x: [0, width], y: [height, 0] };
     const halo = draw(drawing, "circle", { r: 24, class: "halo" }); // what a finger may miss by
-    const point = draw(drawing, "circle", { r: radius, class: `handle ${className}`, tabindex: 0,
-      role: "slider", "aria-label": label, "aria-valuenow": 0 });
+    const dot = (axis, more) => draw(drawing, "circle", { r: radius, role: "slider", tabindex: 0,
+      "aria-orientation": axis === "x" ? "horizontal" : "vertical", "aria-valuemin": 0,
+      "aria-valuemax": Math.round(ends[axis][axis === "x" ? 1 : 0]), ...more });
+    const [first, second] = axes;
+    const upright = second && dot(second, { class: "halo", "aria-label": `${label}, up and down` });
+    const point = dot(first, { class: `handle ${className}`, "aria-label": label });
+    const sliders = Object.fromEntries([[first, point], [second, upright]].slice(0, axes.length));
     let at = { x, y };
     const place = (newX, newY, text = "") => {
       at = { x: newX, y: newY };
-      for (const part of [halo, point]) {
+      for (const part of [halo, point, upright ?? point]) {
         part.setAttribute("cx", newX);
         part.setAttribute("cy", newY);
       }
-      point.setAttribute("aria-valuetext", text);
+      for (const [axis, slider] of Object.entries(sliders)) {
+        slider.setAttribute("aria-valuenow", Math.round(axis === "x" ? newX : height - newY));
+        slider.setAttribute("aria-valuetext", text);
+      }
     };
     const locate = (event) => {
       const { x: left, y: top } = new DOMPoint(event.clientX, event.clientY)
@@ -150,8 +177,8 @@ const explore = (() => {
       move(left, top);
     };
     const distance = (event) => {
-      const { x: left, y: top, width, height } = point.getBoundingClientRect();
-      return width ? Math.hypot(left + width / 2 - event.clientX, top + height / 2 - event.clientY) : Infinity;
+      const { x: left, y: top, width: wide, height: high } = point.getBoundingClientRect();
+      return wide ? Math.hypot(left + wide / 2 - event.clientX, top + high / 2 - event.clientY) : Infinity;
     };
     handles.set(drawing, [...handles.get(drawing) ?? [], { point, distance }]);
     const grab = (event) => {
@@ -165,12 +192,21 @@ const explore = (() => {
     point.addEventListener("pointermove", (event) => {
       if (point.hasPointerCapture(event.pointerId)) locate(event);
     });
-    point.addEventListener("keydown", (event) => {
-      const by = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
-      if (!by) return;
-      event.preventDefault();
-      move(at.x + by[0] * step, at.y + by[1] * step);
-    });
+    for (const [axis, slider] of Object.entries(sliders))
+      slider.addEventListener("keydown", (event) => {
+        const far = event.shiftKey || event.key.startsWith("Page") ? 10 * step : step;
+        const up = { x: far, y: -far }[axis], to = { ...at };
+        const moves = {
+          ArrowLeft: () => { to.x -= far; }, ArrowRight: () => { to.x += far; },
+          ArrowUp: () => { to.y -= far; }, ArrowDown: () => { to.y += far; },
+          PageUp: () => { to[axis] += up; }, PageDown: () => { to[axis] -= up; },
+          Home: () => { [to[axis]] = ends[axis]; }, End: () => { [, to[axis]] = ends[axis]; },
+        };
+        if (!moves[event.key]) return;
+        event.preventDefault();
+        moves[event.key]();
+        move(to.x, to.y);
+      });
     place(x, y);
     return { point, place };
   };

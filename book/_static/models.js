@@ -281,6 +281,17 @@ const models = (() => {
 
   const PAD_START_END = 3;
 
+  // What speaks against an answer: a date has its year, its day and perhaps its month in digits.
+  const doubt = (text, answer) => {
+    const numbers = (text.match(/\p{Nd}+/gu) ?? []).map((digits) =>
+      Number(Array.from(digits, (c) => c.codePointAt(0) % 16).join("")));
+    const [year, month, day] = answer.split("-").map(Number), date = new Date(Date.UTC(year, month - 1, day));
+    const why = !(date.getTime() && date.toISOString().startsWith(answer) && answer.length === 10) ? `${answer} is in no calendar`
+      : ![year, day].every((part) => numbers.includes(part)) || !numbers.every((n) => [year, month, day].includes(n))
+        ? "This is not the date of the text, if there is one in it" : "";
+    return why && ` ${why}. The model has no way to refuse: it writes something, and can be certain of it.`;
+  };
+
   const dateReader = ({ settings: { spec, layers, characters, longest }, parameters: p }) => {
     const { "source_embedding.table": source, "target_embedding.table": target } = p;
     const read = encoder(p, spec, layers), written = "-0123456789";
@@ -333,5 +344,5 @@ const models = (() => {
     };
   };
 
-  return { register, load, bert, influence, best, wordPiece, dateReader };
+  return { register, load, bert, influence, best, wordPiece, doubt, dateReader };
 })();

@@ -5,23 +5,29 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
-from course import preview
+from docutils import nodes
 from helpers.texts import ROOT, read
+from previews import picture, preview
 
 STATIC = ROOT / "book/_static"
 CONFIGURATION = yaml.safe_load(read(ROOT / "_config.yml"))
 APP = SimpleNamespace(config=SimpleNamespace(html_title="Transformers by Hand"))
 
 
-def said(repository, monkeypatch):
+TEXT = "What the page & its picture say."
+
+
+def said(repository, monkeypatch, folder):
     if repository:
         monkeypatch.setenv("GITHUB_REPOSITORY", repository)
     else:
         monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    context = {"title": "Here &amp; there", "metatags": ""}
-    preview(APP, "book/130_softmax", "page.html", context, object())
+    app = SimpleNamespace(config=APP.config, outdir=folder)
+    paragraphs = nodes.paragraph("", "A formula ", nodes.math("", "x")), nodes.paragraph("", TEXT)
+    context = {"title": "Here &amp; there", "metatags": '<meta name="viewport" content="again">'}
+    preview(app, "book/130_softmax", "page.html", context, nodes.section("", *paragraphs))
     tags = ElementTree.fromstring(f"<head>{context['metatags'].replace('>', '/>')}</head>")
-    return {tag.get("property"): tag.get("content") for tag in tags}
+    return {tag.get("property") or tag.get("name"): tag.get("content") for tag in tags}
 
 
 @pytest.mark.parametrize(
@@ -29,20 +35,22 @@ def said(repository, monkeypatch):
     [
         ("Someone/Course", "https://someone.github.io/course"),
         ("someone/someone.github.io", "https://someone.github.io"),
+        (None, ".."),
     ],
 )
-def test_a_link_has_a_preview_where_the_address_is_known(monkeypatch, repository, address):
-    tags = said(repository, monkeypatch)
+def test_a_link_has_a_preview_of_its_page(monkeypatch, tmp_path, repository, address):
+    tags = said(repository, monkeypatch, tmp_path)
     assert tags["og:title"] == "Here & there"
-    assert tags["og:url"] == f"{address}/book/130_softmax.html"
-    assert tags["og:image"] == f"{address}/_static/cover.png"
-    assert (STATIC / tags["og:image"].rpartition("/")[2]).exists()
+    assert tags["description"] == tags["og:description"] == TEXT
+    assert tags.get("og:url") == (repository and f"{address}/book/130_softmax.html")
+    assert "viewport" not in tags
+    name = tags["og:image"].removeprefix(f"{address}/")
     size = tags["og:image:width"], tags["og:image:height"]
-    assert tuple(map(int, size)) == size_of_png(STATIC / "cover.png")
+    assert tuple(map(int, size)) == size_of_png(tmp_path / name)
 
 
-def test_elsewhere_a_link_has_none(monkeypatch):
-    assert said(None, monkeypatch) == {}
+def test_two_pages_have_two_pictures():
+    assert picture("Softmax").tobytes() != picture("Attention").tobytes()
 
 
 def size_of_png(path):

@@ -12,7 +12,12 @@ from helpers.texts import ROOT
 import studies
 from studies.__main__ import NAMES, key
 
-QUICK = "local_steps", "optimizers", "residual"  # in seconds, and rounding does not decide the end
+QUICK = (
+    "bet",
+    "local_steps",
+    "optimizers",
+    "residual",
+)  # in seconds, and rounding does not decide the end
 
 
 @pytest.mark.parametrize("name", NAMES)

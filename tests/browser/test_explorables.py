@@ -4,9 +4,10 @@ import pytest
 from helpers.explorable import PAGES
 
 PHONE = 360
-RESET = "step", "scramble", "simplex", "layer_norm", "activations", "cost"  # have this button
+HANDLES = sorted(PAGES.keys() - {"mask", "dropout"})
+DENSE = "step", "scramble", "simplex", "layer_norm", "activations", "cost"  # small type
 every_figure = pytest.mark.parametrize("name", PAGES)
-every_one_with_reset = pytest.mark.parametrize("name", RESET)
+every_one_with_handles = pytest.mark.parametrize("name", HANDLES)
 
 
 @every_figure
@@ -20,7 +21,7 @@ def test_on_a_phone_nothing_scrolls_sideways(explore, name):
         assert part["x"] + part["width"] <= box["x"] + box["width"] + 0.5
 
 
-@every_one_with_reset
+@pytest.mark.parametrize("name", DENSE)
 def test_on_a_phone_every_word_can_be_read(explore, name):
     figure = explore(name, PHONE)
     texts = figure.root.locator("svg text").evaluate_all(
@@ -33,7 +34,7 @@ def test_on_a_phone_every_word_can_be_read(explore, name):
     assert min(height for _, _, height, _ in texts) > 11
 
 
-@every_one_with_reset
+@pytest.mark.parametrize("name", DENSE)
 def test_what_moves_is_reached_by_keyboard_and_has_a_name(explore, name):
     figure = explore(name)
     assert figure.said()
@@ -45,7 +46,7 @@ def test_what_moves_is_reached_by_keyboard_and_has_a_name(explore, name):
     assert [part for part in parts if part[0] or not part[1].strip()] == []
 
 
-@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"mask", "dropout"}))  # have no handle
+@every_one_with_handles
 def test_a_finger_drags_a_handle_and_not_the_page(explore, name):
     figure = explore(name, PHONE, has_touch=True, is_mobile=True)
     tab, handle = figure.tab, figure.root.locator(".handle").first
@@ -77,7 +78,7 @@ def test_a_finger_drags_a_handle_and_not_the_page(explore, name):
     assert (handle.get_attribute("cx"), handle.get_attribute("cy")) != before[:2]
 
 
-@pytest.mark.parametrize("name", sorted(PAGES.keys() - {*RESET}))
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {*DENSE}))
 def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
     figure, moved = explore(name), 0
     keys = {"select": "ArrowDown", "button": "Enter", "input[type=checkbox]": "Space"}
@@ -91,17 +92,60 @@ def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
     assert moved >= 3
 
 
-@every_one_with_reset
+@every_figure
 def test_reset_takes_every_move_back(explore, name):
+    """What to do comes first, what is pressed is 24 pixels wide, handles take long steps."""
     figure = explore(name)
     root, fresh = figure.root, figure.everything()
-    for handle in root.locator(".handle").all():
-        for key in ("ArrowUp", "ArrowRight", "ArrowRight"):
+    assert "caption" in root.locator(":scope > *").first.get_attribute("class")
+    assert root.evaluate(SMALL) == []
+    handles = root.locator("circle[role=slider]").all()
+    for handle in handles[-2:]:
+        places = []
+        for key in ("Home", "PageUp", "Shift+ArrowUp", "End", "PageDown"):
             handle.press(key)
-    for slider in root.locator('input[type="range"]').all():
-        slider.press("ArrowLeft")
-    for toggle in root.locator('input[type="checkbox"]').all():
-        toggle.click()
+            place, least, most = handle.evaluate(PLACE)
+            assert least <= place <= most
+            places.append(place)
+        assert places[0] < places[1] <= places[3] > places[4]
+    upright = root.locator("circle[role=slider][aria-label$='up and down']").count()
+    assert bool(upright) == (name in PLANE)
+    for control in root.locator("input[type=range], input[type=checkbox], table button").all():
+        control.press("Space" if control.get_attribute("type") != "range" else "ArrowLeft")
     assert figure.everything() != fresh
     figure.click("Reset")
     assert figure.everything() == fresh
+    assert figure.tab.evaluate("document.activeElement.textContent") == "Reset"
+
+
+PLANE = "attention", "cost", "optimizers", "scramble", "simplex"  # have a point to drag both ways
+PLACE = "s => ['now', 'min', 'max'].map((what) => Number(s.getAttribute(`aria-value${what}`)))"
+SMALL = """(root) =>
+    [...root.querySelectorAll("button, input, select, circle.halo:not([role])")].filter((part) => {
+        const {width, height} = part.getBoundingClientRect();
+        return part.checkVisibility() && Math.min(width, height) < 23.9;
+    }).map((part) => part.outerHTML.slice(0, 80))"""
+
+
+def test_what_is_said_is_read_out_after_the_last_move(explore):
+    figure = explore("step")
+    told = figure.tab.evaluate(
+        """async () => {
+            const figure = document.querySelector("#explorable-step"), told = [];
+            const wait = (time) => new Promise((done) => setTimeout(done, time));
+            const [slider] = figure.querySelectorAll("input[type=range]");
+            await wait(400);
+            new MutationObserver(() => told.push(status.textContent))
+                .observe(figure.querySelector("[role=status]"), { childList: true });
+            for (let move = 0; move < 20; move += 1) {
+                slider.stepDown();
+                slider.dispatchEvent(new Event("input"));
+                await wait(20);
+            }
+            const early = told.length;
+            await wait(400);
+            return [early, told.length];
+        }"""
+    )
+    assert told == [0, 1]
+    assert figure.root.locator("[role=status]").text_content() == figure.said()

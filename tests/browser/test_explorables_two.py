@@ -6,31 +6,12 @@ import numpy as np
 import pytest
 from helpers.explorable import close
 
+from studies.bet import Generator
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Encoder
 from transformer_core.ops.dropout import DropoutCache
 from transformer_core.optim import SGD, Adam, AdamW
-
-
-class Generator:
-    """``core.generator``: the same numbers for the same seed."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def uniform(self):
-        self.state = (self.state + 0x6D2B79F5) % 2**32
-        t = (self.state ^ self.state >> 15) * (1 | self.state) % 2**32
-        t ^= (t + (t ^ t >> 7) * (61 | t)) % 2**32
-        return (t ^ t >> 14) / 2**32
-
-    def uniforms(self, *shape):
-        return np.array([self.uniform() for _ in range(math.prod(shape))]).reshape(shape)
-
-    def normals(self, *shape):
-        pairs = self.uniforms(math.prod(shape), 2).reshape(*shape, 2)
-        return np.sqrt(-2 * np.log(1 - pairs[..., 0])) * np.cos(2 * np.pi * pairs[..., 1])
 
 
 def test_the_hands_turn_by_the_offset_alone(explore):
@@ -79,7 +60,7 @@ def test_attention_follows_every_handle(explore, causal, scaled):
     figure.press("value of cats", "ArrowDown")
     figure.choose("focus", "2")
     figure.press("cotangent of the output", "ArrowRight", "ArrowUp", "ArrowUp")
-    figure.click("one step of descent")
+    figure.click("One step of descent")
     given = attention_shown(figure)
     assert not np.allclose(given["value"], [[1, 5], [-2, 4], [-1, 2]])
     stretch = 1 if scaled else math.sqrt(2)
@@ -202,7 +183,7 @@ def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
     figure.slide(layers=5)
     figure.press("layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight")
     figure.choose("ways", ways)
-    figure.click("other weights")
+    figure.click("Other weights")
     encoder, stream, grad = fresh_encoder(placement, 7, 2)
     blocks = [b for layer in encoder.layers for b in (layer.attention, layer.feed_forward)]
     backwards = []
@@ -316,8 +297,8 @@ def test_the_means_over_the_masks_approach_the_input(explore):
     draw.uniforms(99 * 8 + 4)  # what the first picture has drawn: masks for both passes
     figure.slide(p=0.25)
     for _ in range(3):
-        figure.click("draw 100")
-    figure.click("draw a mask")
+        figure.click("Draw 100")
+    figure.click("Draw a mask")
     throws = draw.uniforms(301, 2, 4) >= 0.25
     outputs = [ops.dropout(CATS, 0.25, Coins(mask))[0] for mask in throws[:, 0]]
     mean, variance = np.mean(outputs, axis=0), np.var(outputs, axis=0)

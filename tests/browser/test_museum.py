@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from helpers.texts import ROOT
 
+from studies import results
+from studies.bet import WRONG
 from transformer_core.layers import LayerSpec
 from transformer_core.optim import Adam
 from transformer_core.tasks.reconstruction.model import Reconstructor
@@ -126,6 +128,34 @@ def test_the_judges_hear_what_the_page_says_they_hear(page, mistakes):
         assert random == (name not in SILENT["random"]), name
         assert theorem or name not in SILENT["random"] or name == "no mistake"
         assert not (theorem and name == "no mistake")
+
+
+def test_a_judge_who_says_nothing_has_missed_the_mistake(page):
+    page.locator("select").select_option("layer-norm-gamma-outside")
+    page.get_by_role("button", name="Ask the judges").click()
+    rows = page.locator(".judges tbody tr").all_inner_texts()
+    assert [row.rsplit("\t")[-1] for row in rows[1:]] == ["missed", "✗ alarm", "✗ alarm"]
+    page.locator("select").select_option("no mistake")
+    page.get_by_role("button", name="Ask the judges").click()
+    assert "missed" not in page.locator(".judges tbody").inner_text()
+
+
+def test_a_link_opens_an_exhibit_which_ends_as_in_the_package(views):
+    wanted = {run["settings"]["start"]: run["found"]["end"] for run in results("bet")[50:]}
+    view = views(typeset=False)
+    view.open("book/320_museum")
+    box = view.tab.locator("#explorable-museum")
+    height = box.bounding_box()["height"]
+    address = view.tab.url + f"?exhibit={WRONG}&start=4#explorable-museum"
+    view.tab.goto("about:blank")
+    view.tab.goto(address)
+    assert box.locator("select").input_value() == WRONG
+    box.locator(".said").get_by_text("ends at").wait_for()
+    eye = float(box.locator("output[name=eye]").get_attribute("data-value"))
+    assert eye == pytest.approx(wanted[4], rel=1e-6)
+    assert box.bounding_box()["height"] == pytest.approx(height, abs=1)
+    assert box.get_by_role("link", name="Link to this run").evaluate("a => a.href") == address
+    assert view.errors == []
 
 
 def test_without_a_mistake_the_twins_end_alike_and_no_judge_speaks(page):

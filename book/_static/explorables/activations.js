@@ -85,7 +85,7 @@ explore("activations", ({ stage, controls, say }) => {
   });
   probe.point.dataset.name = "h";
   const biases = Object.fromEntries(LAYERS.map((kind) => [kind, Array.from({ length: F }, (_, j) => {
-    const handle = explore.handle(drawing, { label: `bias of ${KINDS[kind].text} unit ${j}`, x: middle(j), y: 0, radius: 10,
+    const handle = explore.handle(drawing, { label: `bias of ${KINDS[kind].text} unit ${j}`, x: middle(j), y: 0, axes: "y", radius: 10,
       step: LANE / (2 * RANGE) / 10 }, (_, py) => {
       const h = RANGE - ((py - tops[kind]) / LANE) * 2 * RANGE;
       state.layers[kind].bias1.data[j] = Math.max(-RANGE, Math.min(RANGE, Math.round(h * 10) / 10));
@@ -129,7 +129,7 @@ explore("activations", ({ stage, controls, say }) => {
     picture.replaceChildren();
     const runs = LAYERS.map(run);
     if (!runs.every(({ loss }) => Number.isFinite(loss))) {
-      say(`${move} The steps were too long: a loss is no longer finite. Reset, and take shorter ones.`.trim());
+      say(`${move} The steps were too long: a loss is no longer finite. Reset, and take shorter ones.`);
       return;
     }
     const silent = LAYERS.map((kind, n) => drawLayer(kind, runs[n]));
@@ -137,7 +137,7 @@ explore("activations", ({ stage, controls, say }) => {
     for (const [kind, cells] of Object.entries(rows))
       valueAndSlope(kind, state.h).forEach((v, n) => explore.show(cells[n], v, number(v, 4)));
     probe.place(across(state.h), down(0), number(state.h, 1));
-    say(`${move} Silent for all six inputs: ${silent[0]} ReLU units, ${silent[1]} GELU units.`.trim());
+    say(`${move} Silent for all six inputs: ${silent[0]} ReLU units, ${silent[1]} GELU units.`);
   };
 
   const table = make("table"), rows = {}, write = {}, body = make("tbody");
@@ -153,7 +153,7 @@ explore("activations", ({ stage, controls, say }) => {
   }
   table.append(make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col" }, "f(h)"), make("th", { scope: "col" }, "slope"))), body);
   const numbers = make("p", { className: "numbers" });
-  controls.before(table, numbers);
+  stage.append(table, numbers);
   for (const kind of LAYERS) {
     write[`loss-${kind}`] = explore.readout(numbers, `loss-${kind}`, `${KINDS[kind].text}: loss`);
     write[`silent-${kind}`] = explore.readout(numbers, `silent-${kind}`, "silent");
@@ -172,11 +172,6 @@ explore("activations", ({ stage, controls, say }) => {
   explore.button(controls, "Another start", () => {
     state = { ...start(state.seed + 1), h: state.h };
     update("Other numbers.");
-  });
-  explore.button(controls, "Reset", () => {
-    state = { ...start(), h: -1 };
-    rate.value = LONG;
-    update();
   });
   update();
 });

@@ -78,7 +78,7 @@ explore("attention", ({ stage, controls, say }) => {
     const where = what === "value" ? answering : asking;
     return [what, WORDS.map((word, n) => {
       const label = draw(where.drawing, "text", { style: `fill: var(--${HUES[what]})`, "pointer-events": "none" }, word);
-      const grip = handle(where.drawing, { label: `${what} of ${word}`, x: 0, y: 0, step: where.step },
+      const grip = handle(where.drawing, { label: `${what} of ${word}`, axes: "xy", x: 0, y: 0, step: where.step },
         (x, y) => { state[what][n] = inside(what, where.from(x, y)); paint(); tell(`The ${what} of ${word} is (${written(state[what][n])}).`); });
       grip.point.style.stroke = `var(--${HUES[what]})`;
       return { ...grip, label };
@@ -86,7 +86,7 @@ explore("attention", ({ stage, controls, say }) => {
   }));
   const dot = draw(answering.drawing, "circle", { r: 5, fill: "var(--ink)" });
   const wish = arrow(answering, "cotangent", 3);
-  const tip = handle(answering.drawing, { label: "cotangent of the output", x: 0, y: 0, step: answering.step }, (x, y) => {
+  const tip = handle(answering.drawing, { label: "cotangent of the output", axes: "xy", x: 0, y: 0, step: answering.step }, (x, y) => {
     const output = core.nested(forward(state)[0])[state.focus], [a, b] = answering.from(x, y);
     state.doutput = inside("doutput", [a - output[0], b - output[1]]);
     paint();
@@ -133,14 +133,13 @@ explore("attention", ({ stage, controls, say }) => {
     paint();
     tell(on ? "Scores are divided by √2." : "Scores are not divided: the weights harden.");
   });
-  button(controls, "one step of descent", () => {
+  button(controls, "One step of descent", () => {
     const before = loss(state), grads = backward(forward(state)[1]);
     for (const what of ["query", "key", "value"])
       state[what] = state[what].map((row, n) => inside(what, row.map((v, i) => v - 0.1 * grads[what][n][i])));
     paint();
     tell(`Rate 0.1: the product of cotangent and output went from ${number(before)} to ${number(loss(state))}.`);
   });
-  button(controls, "the chapter's numbers", () => { Object.assign(state, fresh()); paint(); tell("Weights as in the chapter."); });
 
   const tell = (first) => say(`${first} ${WORDS[state.focus]} weighs the words (${cells[state.focus].map((cell) => cell.textContent).join(", ")}).`);
 

@@ -1,7 +1,7 @@
 // What a training step costs: the formulas of the page, part by part.
 "use strict";
 explore("cost", ({ stage, controls, say }) => {
-  const { draw, make, number } = explore;
+  const { draw, make, number, power } = explore;
   const PARTS = {
     embeddings: "soft", projections: "blue", attention: "red", "feed-forward": "green", "norms, sums": "purple",
     "read-out, loss": "orange", update: "sky",
@@ -92,9 +92,11 @@ explore("cost", ({ stage, controls, say }) => {
     return `${number(v / size, v / size >= 100 ? 0 : v / size >= 10 ? 1 : 2)} ${unit}`;
   };
   const exact = (v) => v.toLocaleString("en");
-  const operationsText = (v) => (v < 1e7 ? exact(v) : scaled(v, [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]]));
-  const bytes = (v) => scaled(v, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]]);
-  const seconds = (v) => scaled(v, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
+  const operationsText = (v) => (v < 1e7 ? exact(v)
+    : v < 1e15 ? scaled(v, [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]]) : power(v, 2));
+  const bytes = (v) => scaled(v, [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]]);
+  const seconds = (v) => scaled(v, [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
+  const times = (v) => (v < 1000 ? number(v) : power(v, 2));
   const ROWS = {
     parameters: ["parameters", exact], operations: ["operations of a step", operationsText],
     kept: ["bytes kept for the backward pass", bytes], peak: ["bytes at the peak", bytes],
@@ -120,7 +122,7 @@ explore("cost", ({ stage, controls, say }) => {
   const tenth = (v) => 10 ** (Math.round(Math.log10(v) * 20) / 20);
   const within = (v, [low, high]) => Math.min(high, Math.max(low, v));
   const RATE = [9, 14.5], BANDWIDTH = [9, 13];
-  const corner = explore.handle(drawing, { label: "corner of the two roofs", x: 0, y: 0, radius: 11,
+  const corner = explore.handle(drawing, { label: "corner of the two roofs", axes: "xy", x: 0, y: 0, radius: 11,
     step: (right - left) / (X[1] - X[0]) / 10 }, (x, y) => {
     const rate = tenth(10 ** within(Y[0] + ((bottom - y) / (bottom - top)) * (Y[1] - Y[0]), RATE));
     const balance = 10 ** within(X[0] + ((x - left) / (right - left)) * (X[1] - X[0]), X);
@@ -133,7 +135,7 @@ explore("cost", ({ stage, controls, say }) => {
     const [label, written] = ROWS[key], y = n * ROW + 16, sum = total(parts), growth = sum / total(before);
     draw(picture, "text", { x: 0, y, class: "soft" }, label);
     const text = draw(picture, "text", { x: width, y, "text-anchor": "end" });
-    explore.show(text, sum, `${written(sum)}${Math.abs(growth - 1) < 1e-9 ? "" : ` (× ${number(growth)})`}`);
+    explore.show(text, sum, `${written(sum)}${Math.abs(growth - 1) < 1e-9 ? "" : ` (× ${times(growth)})`}`);
     text.dataset.name = key;
     let x = 0;
     for (const [part, value] of Object.entries(parts)) {
@@ -165,6 +167,7 @@ explore("cost", ({ stage, controls, say }) => {
 
   const update = (move = "") => {
     const now = count(state), before = count({ ...state, ...MODELS[state.name], every: false });
+    choice.value = Object.keys(LETTERS).every((letter) => state[letter] === (MODELS[state.name][letter] ?? state[letter])) ? state.name : "";
     picture.replaceChildren();
     Object.keys(ROWS).forEach((key, n) => drawRow(key, n, now[key], before[key]));
     drawRoofs(now);
@@ -191,13 +194,16 @@ explore("cost", ({ stage, controls, say }) => {
     swatch.style.color = `var(--${colour})`;
     peak.append(make("span", {}, swatch, ` ${part === "last" ? "logits or gradients" : part}`));
   }
-  controls.before(legend, peak, numbers);
+  stage.append(legend, peak, numbers);
   const writeMasked = explore.readout(numbers, "masked", "rows read out, M =");
   const writeRate = explore.readout(numbers, "rate", "operations a second");
   const writeBandwidth = explore.readout(numbers, "bandwidth", "memory");
 
   const choice = explore.choice(controls, { name: "model", label: "model", value: START,
     options: Object.fromEntries(Object.entries(MODELS).map(([name, { text }]) => [name, text])) }, (name) => choose(name));
+  const own = new Option("other sizes", "");
+  own.hidden = true;
+  choice.add(own);
   const sliders = Object.fromEntries(Object.keys(LETTERS).map((letter) => {
     const values = valuesOf(letter);
     const slider = explore.slider(controls, { name: letter, label: LETTERS[letter], min: 0, max: values.length - 1, step: 1,
@@ -221,7 +227,7 @@ explore("cost", ({ stage, controls, say }) => {
     for (const field of [sliders.V.slider.field, every]) field.disabled = !state.tables;
     update(`${MODELS[name].text}.`);
   };
-  const square = explore.toggle(controls, { name: "square", label: "F = 4D", checked: true }, (checked) => {
+  explore.toggle(controls, { name: "square", label: "F = 4D", checked: true }, (checked) => {
     state.square = checked;
     if (checked) move("F", 4 * state.D);
     update();
@@ -229,13 +235,6 @@ explore("cost", ({ stage, controls, say }) => {
   const every = explore.toggle(controls, { name: "every", label: "read out every position" }, (checked) => {
     state.every = checked;
     update();
-  });
-  explore.button(controls, "Reset", () => {
-    Object.assign(state, { rate: 100e9, bandwidth: 40e9, every: false, square: true });
-    square.checked = true;
-    every.checked = false;
-    choice.value = START;
-    choose(START);
   });
   update();
 });

@@ -8,7 +8,7 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
   const { examples, megabytes } = JSON.parse(figure.querySelector("script").textContent);
   const [first] = examples;
   const mean = "mean";
-  let model, timer, which = mean;
+  let model, timer, which = mean, refusal = "";
   let text = first.text, steps = Array.from(first.answer, (character, n) => ({ character, mean: first.weights[n] }));
   let written = steps.length; // how many of them are shown
 
@@ -23,6 +23,7 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
   const drawAll = () => {
     const shown = steps.slice(0, written);
     answer.textContent = shown.map(({ character }) => character).join("");
+    map.dir = /\p{Script=Arabic}|\p{Script=Hebrew}/u.test(text) ? "rtl" : "ltr";
     const head = make("tr", {}, make("td"), ...Array.from(text, (c) => make("th", {}, c)));
     const rows = steps.map((step, n) => make("tr", {}, make("th", {}, n < written ? step.character || "end" : " "),
       ...Array.from(text, (_, s) => {
@@ -36,11 +37,14 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
     map.replaceChildren(make("table", {}, head, ...rows));
     forward.disabled = written === steps.length;
     back.disabled = written === 0;
+    write.disabled = refusal !== "";
+    if (refusal) return say(refusal);
     const last = shown[shown.length - 1];
     if (!last) return say("");
     const most = last.mean.indexOf(Math.max(...last.mean)), looks = Array.from(text)[most];
     const sure = last.probability ? `, with probability ${number(last.probability, 3)}` : "";
-    say(`Writes ${last.character || "the end"}${sure}; looks most at “${looks}”, place ${most + 1}.`);
+    say(`Writes ${last.character || "the end"}${sure}; looks most at “${looks}”, place ${most + 1}.${
+      written === steps.length ? models.doubt(text, answer.textContent) : ""}`);
   };
 
   const go = (place) => {
@@ -57,16 +61,16 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
   // Read what stands in the field, and begin to write.
   const read = () => {
     clearTimeout(timer);
-    const normal = model.normalise(field.value), refusal = normal ? model.refusal(normal) : "Type a date.";
+    const normal = model.normalise(field.value);
+    refusal = normal ? model.refusal(normal) : "Type a date.";
     text = refusal ? "" : normal;
     steps = refusal ? [] : model.write(normal).map((step) => {
       const heads = step.weights.flat();
       return { ...step, mean: heads[0].map((_, s) => heads.reduce((sum, w) => sum + w[s], 0) / heads.length) };
     });
     written = 0;
-    if (!refusal) return play();
-    drawAll();
-    say(refusal);
+    if (refusal) drawAll();
+    else play();
   };
 
   const wake = async () => {
@@ -100,15 +104,21 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
     });
   };
 
-  explore.choice(controls, { name: "language", label: "One day in", value: first.language,
+  const language = explore.choice(controls, { name: "language", label: "One day in", value: first.language,
     options: Object.fromEntries(examples.map(({ language }) => [language, language])) }, (value) => {
     field.value = examples.find(({ language }) => language === value).text;
     wake();
   });
+  const typed = new Option("as typed", "");
+  typed.hidden = true;
+  language.add(typed);
   const back = explore.button(controls, "Back", () => go(written - 1));
   const forward = explore.button(controls, "Step", () => go(written + 1));
-  explore.button(controls, "Write", () => { written = 0; play(); });
+  const write = explore.button(controls, "Write", () => { written = 0; play(); });
   const ask = explore.button(controls, `Load the model (${number(megabytes, 1)} MB)`, wake);
-  field.addEventListener("input", wake);
+  field.addEventListener("input", () => {
+    language.value = examples.find((example) => example.text === field.value)?.language ?? "";
+    wake();
+  });
   drawAll();
 });

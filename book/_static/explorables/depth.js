@@ -82,8 +82,8 @@ explore("depth", ({ stage, controls, say }) => {
     const drawing = canvas(panels, 320, 254, `${title}: size of the stream and of its gradient after every block`);
     draw(drawing, "text", { x: 34, y: 12 }, title);
     const grid = draw(drawing, "g");
-    const line = (hue) => draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2.5 });
-    const parts = { stream: line("blue"), gradient: line("cotangent") };
+    const line = (hue, wide) => draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide });
+    const parts = { stream: line("blue", 7), gradient: line("cotangent", 2) };
     draw(drawing, "line", { x1: 34, x2: 310, y1: 224, y2: 224, stroke: "var(--soft)" });
     const words = { stream: "stream", gradient: "gradient" };
     const notes = Object.fromEntries(Object.keys(words).map((what) => [what,
@@ -104,7 +104,7 @@ explore("depth", ({ stage, controls, say }) => {
     paint();
     tell();
   });
-  button(controls, "other weights", () => { state.seed += 1; model = branches(state.seed); paint(); tell(); });
+  button(controls, "Other weights", () => { state.seed += 1; model = branches(state.seed); paint(); tell(); });
 
   const go = (value) => {
     state.layers = Math.min(LONGEST, Math.max(1, value));

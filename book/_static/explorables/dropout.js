@@ -95,9 +95,8 @@ explore("dropout", ({ stage, controls, say }) => {
     paint();
     say(`${state.means.length} masks: the mean of y is (${mean().map((v) => number(v)).join(", ")}).`);
   });
-  press("draw a mask", 1);
-  press("draw 100", 100);
-  button(controls, "start anew", () => { restart(); paint(); say("No mask drawn yet."); });
+  press("Draw a mask", 1);
+  press("Draw 100", 100);
   toggle(controls, { name: "inverted", label: "divide by 1 − p", checked: true }, (on) => {
     state.inverted = on;
     restart();

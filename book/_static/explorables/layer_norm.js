@@ -35,7 +35,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
   const handles = {};
   for (const [key, row] of Object.entries(ROWS)) {
     handles[key] = COLUMNS.map((i) => explore.handle(drawing, {
-      label: `${row.letter}${INDEX[i]}`, x: centre(i), y: row.y(state[key][i]), radius: 11,
+      label: `${row.letter}${INDEX[i]}`, x: centre(i), y: row.y(state[key][i]), axes: "y", radius: 11,
       step: row.height / (row.high - row.low) / 10,
     }, (_, y) => {
       state[key][i] = row.value(y);
@@ -158,16 +158,16 @@ explore("layer_norm", ({ stage, controls, say }) => {
   }
   legend.append(explore.make("span", {}, "◆ sum"), explore.make("span", {}, "○ measured"));
   const numbers = explore.make("p", { className: "numbers" });
-  controls.before(legend, numbers);
+  stage.append(legend, numbers);
   const writeSum = explore.readout(numbers, "sum", "sum of the gradient");
   const writeAlong = explore.readout(numbers, "along", "product with x̂");
   const writeError = explore.readout(numbers, "error", "measured within");
 
-  const outside = explore.toggle(controls, { name: "outside", label: "γ outside the means, a mistake" }, (checked) => {
+  explore.toggle(controls, { name: "outside", label: "γ outside the means, a mistake" }, (checked) => {
     state.outside = checked;
     update();
   });
-  const eps = explore.slider(controls, { name: "eps", label: "ε", min: NO_EPS, max: 1, step: 0.5, value: NO_EPS,
+  explore.slider(controls, { name: "eps", label: "ε", min: NO_EPS, max: 1, step: 0.5, value: NO_EPS,
     format: (v) => (v === NO_EPS ? "0" : power(10 ** v)) }, (v) => {
     state.exponent = v;
     update(v === NO_EPS ? "ε = 0." : `ε = ${power(10 ** v)}.`);
@@ -176,16 +176,10 @@ explore("layer_norm", ({ stage, controls, say }) => {
     state.gamma = [2, 2, 2, 2];
     update("All γ are 2.");
   });
-  explore.button(controls, "Anywhere", () => {
+  explore.button(controls, "Random point", () => {
     for (const [key, { low, high }] of Object.entries(ROWS))
       state[key] = COLUMNS.map(() => Math.round((low + Math.random() * (high - low)) * 10) / 10);
     update("A random point.");
-  });
-  explore.button(controls, "Reset", () => {
-    Object.assign(state, structuredClone(CATS), { exponent: NO_EPS, outside: false });
-    outside.checked = false;
-    eps.value = NO_EPS;
-    update();
   });
   update();
 });

@@ -58,11 +58,11 @@ explore("mask", ({ stage, controls, say }) => {
     paint();
     say(text);
   });
-  preset("no mask", () => 1, "Every place attends to every place, the padding too.");
-  preset("causal", (t, s) => causal[t][s], "No place attends to a later one.");
-  preset("padding", (t, s) => padding[s], "No place attends to the padding.");
-  preset("both", (t, s) => causal[t][s] * padding[s], "No place attends to a later one, nor to the padding.");
-  preset("an empty row", (t) => (t === 1 ? 0 : 1), "chase may attend to nothing: its weights and its output are 0, and not 0/0.");
+  preset("No mask", () => 1, "Every place attends to every place, the padding too.");
+  preset("Causal", (t, s) => causal[t][s], "No place attends to a later one.");
+  preset("Padding", (t, s) => padding[s], "No place attends to the padding.");
+  preset("Both", (t, s) => causal[t][s] * padding[s], "No place attends to a later one, nor to the padding.");
+  preset("An empty row", (t) => (t === 1 ? 0 : 1), "chase may attend to nothing: its weights and its output are 0, and not 0/0.");
   choice(controls, { name: "after", label: "the mask acts", value: "", options: { "": "in the softmax", after: "after it (a mistake)" } }, (chosen) => {
     state.after = chosen === "after";
     paint();

@@ -12,7 +12,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   // What there is to see, top down.
   const field = make("input", { type: "text", name: "sentence", value: examples[0].sentence, autocomplete: "off" });
   field.spellcheck = false;
-  const ways = make("p", { className: "examples", hidden: small }, "Or: ");
+  const ways = make("p", { className: "examples" }, "Or: ");
   for (const { sentence } of examples) {
     explore.button(ways, sentence, () => {
       field.value = sentence;
@@ -38,10 +38,13 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   // What is shown: of an example that is stored, or of what the model has just computed.
   let shown = examples[0];
 
+  // A piece that continues a word reads with it: chase·s.
+  const joined = (piece) => (piece.startsWith("##") ? `${shown.tokens[shown.place - 1] ?? ""}·${piece.slice(2)}` : piece);
+
   const drawWords = () => {
     const focused = words.contains(document.activeElement);
     words.replaceChildren(...shown.words.map(([word, p], n) => {
-      const ask = make("button", { type: "button", textContent: word });
+      const ask = make("button", { type: "button", textContent: joined(word) });
       ask.setAttribute("aria-pressed", n === asked);
       ask.addEventListener("click", () => {
         asked = n;
@@ -61,7 +64,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const drawTokens = () => {
     const values = measure === "norm" ? shown.norms : shown.products;
     const largest = Math.max(...values.map(Math.abs));
-    question.textContent = `Why ${shown.words[asked][0]}? ${measure === "norm"
+    question.textContent = `Why ${joined(shown.words[asked][0])}? ${measure === "norm"
       ? "How long the gradient of −ln p is at each token’s input to the encoder:"
       : "The gradient of −ln p times each token’s input to the encoder; below 0, green, the token speaks for the word:"}`;
     tokens.replaceChildren(...shown.tokens.map((token, n) => {
@@ -102,9 +105,10 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
     if (!map.hidden) drawMap();
     if (!shown.norms) return; // they come later
     drawTokens();
-    const [word, p] = shown.words[asked];
+    const [piece, p] = shown.words[asked], word = joined(piece);
     const most = shown.norms.indexOf(Math.max(...shown.norms));
-    say(`${word}: ${number(100 * p, 1)} %. The gradient is longest at ${shown.tokens[most]}.`);
+    say(`${word}: ${number(100 * p, 1)} %. The gradient is longest at ${shown.tokens[most]}.${
+      shown.gaps > 1 ? ` Of the ${shown.gaps} gaps only the first is filled.` : ""}`);
   };
 
   const nothing = (why) => {
@@ -115,13 +119,14 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const compute = () => {
     clearTimeout(later);
     const mask = pieces.idOf("[MASK]");
-    const inner = pieces.ids(field.value.replace(/_{3,}/g, "[MASK]"));
+    const inner = pieces.ids(field.value.replace(/_{2,}|\[mask\]/gi, "[MASK]"));
     const ids = [pieces.idOf("[CLS]"), ...inner, pieces.idOf("[SEP]")], place = ids.indexOf(mask);
-    if (place < 0) return nothing("Leave a gap: three underscores, or [MASK].");
+    if (place < 0) return nothing("Leave a gap: underscores, or [MASK].");
     if (ids.length > longest) return nothing(`The model reads ${longest - 2} tokens, and these are ${inner.length}.`);
     const forward = model.forward(ids, place), best = models.best(forward[0], 5);
     shown = {
       place,
+      gaps: ids.filter((id) => id === mask).length,
       words: best.map(({ id, p }) => [pieces.piece(id), p]),
       tokens: ids.map(pieces.piece),
       attention: forward[1].attention,

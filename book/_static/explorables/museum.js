@@ -303,7 +303,9 @@ explore("museum", ({ stage, controls, say }) => {
   const { make, draw, canvas, number, power, show, choice, button, still } = explore;
   const STEPS = 300, AT_ONCE = 5, SMOOTH = 20, EYE = 0.8;
   const ALARM = { fresh: 1e-4, random: 1e-6, theorem: 1e-4 };
-  let mistake = "layer-norm-scale-term-alone", seed = 0, timer = null;
+  const asked = new URLSearchParams(location.search);
+  let mistake = asked.get("exhibit") in museum.MISTAKES ? asked.get("exhibit") : "layer-norm-scale-term-alone";
+  let start = Math.max(1, Math.floor(asked.get("start"))), timer = null;
 
   const WIDTH = stage.clientWidth < 500 ? 340 : 640, HEIGHT = 260, LEFT = 34, BOTTOM = 228;
   const drawing = canvas(stage, WIDTH, HEIGHT, "Loss of the right and of the wrong encoder against the step");
@@ -334,7 +336,7 @@ explore("museum", ({ stage, controls, say }) => {
     body.append(make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, value), verdict));
     return (found, text, alarm) => {
       show(value, found, text);
-      verdict.textContent = alarm === null ? "–" : alarm ? "✗ alarm" : "✓ silent";
+      verdict.textContent = alarm === null ? "–" : alarm ? "✗ alarm" : mistake === "no mistake" ? "silent" : "missed";
       verdict.className = alarm ? "alarm" : "";
     };
   };
@@ -353,7 +355,7 @@ explore("museum", ({ stage, controls, say }) => {
     losses.map((loss, n) => `${n ? "L" : "M"}${X(n).toFixed(1)} ${Y(loss).toFixed(1)}`).join(""));
 
   const encoder = (ops) => {
-    const random = core.generator(100 + seed), parameters = museum.build(random);
+    const random = core.generator(99 + start), parameters = museum.build(random);
     const sample = museum.task(random), optimizer = ops.optimizer(parameters), losses = [];
     const step = () => {
       const { loss, grads } = museum.lossAndGradients(ops, parameters, ...sample(museum.B));
@@ -365,6 +367,7 @@ explore("museum", ({ stage, controls, say }) => {
 
   const forget = () => {
     clearTimeout(timer);
+    link.href = `?${new URLSearchParams({ exhibit: mistake, start })}#explorable-museum`;
     for (const hear of Object.values(judges)) hear(NaN, "not asked yet", null);
     plot("right", []);
     plot("wrong", []);
@@ -412,7 +415,7 @@ explore("museum", ({ stage, controls, say }) => {
       const [good, bad] = [right, wrong].map(({ losses }) => smooth(losses).pop());
       judges.eye(bad, `${number(bad, 3)} (${number(good, 3)})`, !(bad < EYE));
       if (!(bad < EYE)) alarms.unshift("the eye");
-      say(`${title}: the loss ends at ${number(bad, 3)}, the right twin’s at ${number(good, 3)}. ${tell(alarms)}`);
+      say(`${title}, start ${start}: the loss ends at ${number(bad, 3)}, the right twin’s at ${number(good, 3)}. ${tell(alarms)}`);
     };
     timer = setTimeout(go, 0);
   };
@@ -425,7 +428,10 @@ explore("museum", ({ stage, controls, say }) => {
   });
   button(controls, "Ask the judges", () => say(tell(examine())));
   button(controls, "Train", train);
-  button(controls, "Another start", () => { seed += 1; train(); });
+  button(controls, "Another start", () => { start += 1; train(); });
+  const link = make("a", {}, "Link to this run");
+  controls.append(link);
   forget();
   say("Both encoders start from the same numbers and read the same sentences.");
+  if (asked.has("exhibit")) train();
 });

@@ -4,7 +4,7 @@ explore("optimizers", ({ stage, controls, say }) => {
   const STEPS = 60, FLAT = 1, STEEP = 25, CENTRE = [2, 1];
   const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, outlier: true, at: 30, size: -60 };
   const KINDS = {
-    sgd: { text: "SGD", hue: "blue", make: (theta) => core.sgd(theta, 10 ** state.rate) },
+    sgd: { text: "SGD", hue: "blue", wide: 6, make: (theta) => core.sgd(theta, 10 ** state.rate) },
     momentum: { text: "momentum", hue: "orange", make: (theta) => core.sgd(theta, 10 ** state.rate, 0.9) },
     adam: { text: "Adam", hue: "green", make: (theta) => core.adam(theta, 10 ** state.adaptive) },
     adamw: { text: "AdamW", hue: "purple", make: (theta) => core.adamW(theta, 10 ** state.adaptive, { weightDecay: state.decay }) },
@@ -47,11 +47,11 @@ explore("optimizers", ({ stage, controls, say }) => {
     draw(land, "path", { d: `M ${x - 5} ${y} h 10 M ${x} ${y - 5} v 10`, stroke: "var(--ink)" });
     draw(land, "text", { x: x + 6, y: y + 16, stroke: "var(--face)", "stroke-width": 4, "paint-order": "stroke" }, text);
   };
-  const ways = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
-    draw(land, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2, "stroke-linejoin": "round" })]));
+  const ways = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
+    draw(land, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
   cross(at(CENTRE), "minimum");
   cross(at([0, 0]), "0");
-  const grip = handle(map, { label: "start", x: 0, y: 0, radius: 11, step: 10 }, (x, y) => {
+  const grip = handle(map, { label: "start", axes: "xy", x: 0, y: 0, radius: 11, step: 10 }, (x, y) => {
     state.start = [Math.max(-3, Math.min(11.5, (x - 80) / 20)), Math.max(-4.5, Math.min(6.5, (140 - y) / 20))];
     paint();
     tell(`Start at (${state.start.map((v) => number(v, 1)).join(", ")}).`);
@@ -66,9 +66,10 @@ explore("optimizers", ({ stage, controls, say }) => {
     draw(chart, "line", { x1: 38, x2: 318, y1: up(10 ** decade), y2: up(10 ** decade), stroke: "var(--line)" });
     draw(chart, "text", { x: 34, y: up(10 ** decade) + 4, "text-anchor": "end" }, text);
   }
+  const beyond = draw(chart, "g"); // steps too long for the chart
   const when = draw(chart, "line", { y1: 20, y2: 212, stroke: "var(--ink)", "stroke-dasharray": "4 3" });
-  const lines = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
-    draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2, "stroke-linejoin": "round" })]));
+  const lines = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
+    draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
   const thin = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
     draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, opacity: 0.6 })]));
   const throwAt = handle(chart, { label: "step of the outlier", x: 0, y: 222, radius: 11, step: 280 / STEPS },
@@ -132,12 +133,17 @@ explore("optimizers", ({ stage, controls, say }) => {
   const paint = () => {
     const degrees = (-angle() * 180) / Math.PI, [x, y] = at(CENTRE);
     contours.forEach((contour) => contour.setAttribute("transform", `rotate(${degrees} ${x} ${y})`));
+    beyond.replaceChildren();
     for (const [name, kind] of Object.entries(KINDS)) {
       const { path, lengths, roots } = descend(kind, state.outlier), calm = descend(kind, false);
       ways[name].setAttribute("d", path.map((theta, n) => `${n ? "L" : "M"} ${at(theta).join(" ")}`).join(" "));
       for (const [line, values] of [[lines, lengths], [thin, calm.lengths]])
         line[name].setAttribute("d", values.map((length, n) => `${n ? "L" : "M"} ${across(n + 1)} ${up(length)}`).join(" "));
       [lengths[state.at - 1], distance(path[STEPS]), distance(calm.path[STEPS])].forEach((value, n) => show(cells[name][n], value, size(value)));
+      const longest = Math.max(...lengths);
+      if (longest > 100)
+        draw(beyond, "text", { x: 318, y: 36 + 14 * beyond.children.length, "text-anchor": "end", style: `fill: var(--${kind.hue})` },
+          `▲ ${kind.text}: up to ${power(longest)}`);
       if (name === "adam") divisors.forEach((output, n) => show(output, roots[[state.at - 2, state.at - 1, STEPS - 1][n]]));
     }
     grip.place(...at(state.start), state.start.map((v) => number(v, 1)).join(", "));

@@ -17,8 +17,8 @@ explore("positions", ({ stage, controls, say }) => {
     const x = 40 + 80 * (i % COLUMNS), y = 60 + 112 * Math.floor(i / COLUMNS);
     draw(faces, "circle", { cx: x, cy: y, r: RADIUS, fill: "var(--face)", stroke: "var(--line)" });
     const turn = draw(faces, "path", { fill: "none", stroke: "var(--purple)", "stroke-width": 2 });
-    const hands = ["blue", "orange"].map((hue) => draw(faces, "line",
-      { x1: x, y1: y, stroke: `var(--${hue})`, "stroke-width": 3, "stroke-linecap": "round" }));
+    const hands = [["blue", 8], ["orange", 3]].map(([hue, wide]) => draw(faces, "line",
+      { x1: x, y1: y, stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linecap": "round" }));
     const angle = draw(faces, "text", { x, y: y + 48, name: `turn-${i}`, "text-anchor": "middle" });
     return { x, y, frequency, turn, hands, angle };
   });

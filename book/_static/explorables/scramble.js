@@ -12,7 +12,7 @@ explore("scramble", ({ stage, controls, say }) => {
   const drawing = explore.canvas(stage, space, 400,
     "The inputs of a linear layer, flattened and then transposed; under them the memory after a transpose, and how it is cut");
   const picture = draw(drawing, "g");
-  const ring = explore.handle(drawing, { label: "the input that is followed", x: 0, y: 0, radius: cell / 2 + 2, step: cell },
+  const ring = explore.handle(drawing, { label: "the input that is followed", axes: "xy", x: 0, y: 0, radius: cell / 2 + 2, step: cell },
     (x, y) => {
       const { B, T, D, cursor } = state;
       const within = (v, end) => Math.min(end - 1, Math.max(0, Math.floor(v / cell)));
@@ -125,22 +125,18 @@ explore("scramble", ({ stage, controls, say }) => {
     ...["right W̄", "scrambled", "difference"].map((text) => make("th", { colSpan: 2, scope: "colgroup" }, text)))),
   make("tbody"));
   const numbers = make("p", { className: "numbers" });
-  controls.before(table, numbers);
+  stage.append(table, numbers);
   const writePairs = explore.readout(numbers, "pairs", "right pairs of a row and a sequence");
   const writeAddress = explore.readout(numbers, "address", "address of the followed input");
 
   const LABELS = { B: "sequences B", T: "positions T", D: "inputs D" };
-  const sliders = Object.fromEntries(Object.entries(LABELS).map(([key, label]) => [key, explore.slider(controls,
+  for (const [key, label] of Object.entries(LABELS))
+    explore.slider(controls,
     { name: key, label, min: 1, max: MOST[key], step: 1, value: START[key], format: (v) => number(v, 0) }, (v) => {
       state[key] = v;
       const { B, T, D, cursor } = state;
       state.cursor = { m: Math.min(cursor.m, B - 1), t: Math.min(cursor.t, T - 1), i: Math.min(cursor.i, D - 1) };
       update();
-    })]));
-  explore.button(controls, "Reset", () => {
-    Object.assign(state, START, { cursor: { m: 0, t: 0, i: 1 } });
-    for (const [key, slider] of Object.entries(sliders)) slider.value = START[key];
-    update();
-  });
+    });
   update();
 });

@@ -40,7 +40,7 @@ explore("simplex", ({ stage, controls, say }) => {
     draw(head, "path", { d: "M 0 0 L 8 4 L 0 8 z", fill: `var(--${name})` });
   }
   const picture = draw(drawing, "g");
-  const point = explore.handle(drawing, { label: "the three weights", x: 0, y: 0, radius: 11, step: side / 100 },
+  const point = explore.handle(drawing, { label: "the three weights", axes: "xy", x: 0, y: 0, radius: 11, step: side / 100 },
     (px, py) => {
       const weights = weightsAt(px, py), level = sum(state.x) / 3;
       const logs = weights.map(Math.log), shift = level - sum(logs) / 3;
@@ -154,20 +154,14 @@ explore("simplex", ({ stage, controls, say }) => {
     state.x[i] = v;
     update();
   }));
-  const cotangents = EACH.map((i) => explore.slider(controls, { name: `dweights${i}`, label: `ā${INDEX[i]}`,
+  EACH.forEach((i) => explore.slider(controls, { name: `dweights${i}`, label: `ā${INDEX[i]}`,
     min: -8, max: 8, step: 1, value: state.dweights[i], format: (v) => number(v, 0) }, (v) => {
     state.dweights[i] = v;
     const [first] = state.dweights;
     update(first && state.dweights.every((w) => w === first) ? "All ā are equal: J sends them to 0." : "");
   }));
-  const uncoupled = explore.toggle(controls, { name: "uncoupled", label: "forget the coupling, a mistake" }, (checked) => {
+  explore.toggle(controls, { name: "uncoupled", label: "forget the coupling, a mistake" }, (checked) => {
     state.uncoupled = checked;
-    update();
-  });
-  explore.button(controls, "Reset", () => {
-    Object.assign(state, structuredClone(PAPER), { uncoupled: false });
-    uncoupled.checked = false;
-    EACH.forEach((i) => { cotangents[i].value = state.dweights[i]; });
     update();
   });
   update();

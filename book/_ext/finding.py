@@ -1,0 +1,56 @@
+"""What the search finds and shows: equations by their labels, and the first words of each place.
+
+Pages in a folder may not fetch each other, so that ``_static/excerpts.js`` holds these words.
+"""
+
+import json
+from pathlib import Path
+
+from docutils import nodes
+from previews import first_words
+from sphinx.domains import ObjType
+from sphinx.domains.math import MathDomain
+
+LENGTH = 160
+
+
+class Equations(MathDomain):
+    """Equations, which the index of the search holds as it holds functions."""
+
+    object_types = {"eq": ObjType("equation", "eq")}
+
+    def get_objects(self):
+        for label, (page, _) in self.equations.items():
+            yield label, label, "eq", page, f"equation-{nodes.make_id(label)}", 1
+
+
+def setup(app):
+    app.add_domain(Equations, override=True)
+    app.connect("html-page-context", note_words)
+    app.connect("build-finished", write_words)
+    return {"parallel_read_safe": True, "parallel_write_safe": False}
+
+
+def note_words(app, page, template, context, doctree):
+    """Keep the first words of a page that is written, and of its sections."""
+    if doctree is None:
+        return
+    words = {"": first_words(doctree, LENGTH)}
+    for section in doctree.findall(nodes.section):
+        for anchor in section["ids"]:
+            words[f"#{anchor}"] = first_words(section, LENGTH)
+    app.written_words = {**getattr(app, "written_words", {}), page: words}
+
+
+def write_words(app, exception):
+    """Put the words of this build over those of the last one."""
+    if exception or app.builder.format != "html":
+        return
+    path, head = Path(app.outdir, "_static", "excerpts.js"), "const EXCERPTS = "
+    last = json.loads(path.read_text(encoding="utf-8")[len(head) :]) if path.exists() else {}
+    words = {
+        page: found
+        for page, found in (last | getattr(app, "written_words", {})).items()
+        if page in app.env.found_docs
+    }
+    path.write_text(head + json.dumps(words, ensure_ascii=False), encoding="utf-8")
