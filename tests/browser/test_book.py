@@ -312,6 +312,32 @@ UNREADABLE = r"""() => [...document.querySelectorAll("article svg.plot")]
     }).map((plot) => plot.getAttribute("aria-label"))"""
 
 
+def test_a_page_describes_itself(view):
+    """One viewport, a description, and a picture of its own."""
+    meta = view.tab.locator("meta").evaluate_all(
+        "all => all.map(m => [m.name || m.getAttribute('property'), m.content])"
+    )
+    assert [name for name, _ in meta].count("viewport") == 1
+    said = dict(meta)
+    assert 20 < len(said["description"]) <= 155 and said["og:description"] == said["description"]
+    assert (HTML / view.page).parent.joinpath(said["og:image"]).resolve().exists()
+    assert view.page.rpartition("/")[2] in said["og:image"]
+
+
+def test_what_a_screen_reader_meets_has_a_name_and_a_place(view):
+    """Columns that head nothing, the search button, the logo, and parts of the side bar."""
+    table = "article th:not(:has(*))"
+    heads = view.tab.locator(table).evaluate_all("all => all.map(th => th.textContent.trim())")
+    assert all(heads)
+    button = view.tab.locator("button.search-button-field")
+    assert button.get_attribute("aria-label") is None
+    assert view.tab.locator(".logo").evaluate("logo => logo.closest('nav') !== null")
+    parts = view.tab.locator(".bd-toc-item > details")
+    assert parts.count() == 8
+    opened = parts.evaluate_all("all => all.map(d => [d.open, !!d.querySelector('.current')])")
+    assert [is_open for is_open, _ in opened] == [current for _, current in opened]
+
+
 def test_headings_descend_from_one_title(view):
     levels = view.tab.locator("article").evaluate(
         "article => [...article.querySelectorAll('h1, h2, h3, h4, h5, h6')]"
@@ -329,7 +355,7 @@ def test_links_lead_to_pages_and_places_of_the_book(view):
     broken = []
     for link in links:
         target, _, place = link.partition("#")
-        path = HTML / target.removeprefix(HTML.as_uri() + "/")
+        path = HTML / target.partition("?")[0].removeprefix(HTML.as_uri() + "/")
         if link.startswith("file:") and not (
             path.exists() and (not place or f'id="{place}"' in read(path))
         ):
@@ -464,6 +490,8 @@ CONTRASTS = """() => {
         ("eigenvalues", "930_eigenvalues"),
         ("taylor", "910_taylor"),
         ("muon", "260_steepest_descent"),
+        ("softmax_backward", "api_ops.html#transformer_core.ops.softmax_backward"),
+        ("eq:softmax-backward", "130_softmax.html#equation-eq-softmax-backward"),
     ],
 )
 def test_search_finds_the_page_of_its_words_first(front, words, page):
@@ -472,6 +500,25 @@ def test_search_finds_the_page_of_its_words_first(front, words, page):
     results.first.wait_for()
     found = results.evaluate_all("all => all.map(a => a.href)")
     assert page in found[0]
+
+
+def test_search_shows_the_first_words_of_a_place_from_the_folder(front):
+    front.goto(f"{url('search')}?q=layer norm")
+    front.locator("#search-results .context").first.wait_for()
+    words = front.locator("#search-results li").first.locator(".context").inner_text()
+    described = read(HTML / "book/150_layer_norm.html")
+    assert words[:100] in described and len(words) > 40
+    assert (HTML / "_static/excerpts.js").stat().st_size < 300_000
+
+
+def test_search_puts_ten_after_nine(front):
+    front.goto(f"{url('search')}?q=the")
+    order = front.evaluate(
+        """() => ["10. Ten", "9. Nine", "2. Two"].map((title) =>
+            ["book/320_museum", `A museum > ${title}`, "#x", null, 0]).sort((a, b) =>
+                Scorer.score(b) - Scorer.score(a)).map(([, title]) => title.split("> ")[1])"""
+    )
+    assert order == ["2. Two", "9. Nine", "10. Ten"]
 
 
 def test_the_map_is_not_among_the_words_of_a_page():

@@ -210,6 +210,30 @@ def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
     )
 
 
+@pytest.mark.parametrize("skip", [False, True])
+def test_the_gain_figure_runs_the_packages_layers(explore, skip):
+    figure = explore("gain")
+    figure.slide(gain=0.5)
+    figure.tick("skip", skip)
+    figure.click("Other weights")
+    random = Generator(2)
+    stream, grad = random.normals(8, 32), random.normals(8, 32)
+    caches, root = [], 2**0.25
+    for _ in range(24):
+        first, second = random.normals(32, 64) / np.sqrt(32), random.normals(64, 32) / np.sqrt(32)
+        hidden, one = ops.linear(stream, first, None)
+        active, two = ops.relu(hidden)
+        y, three = ops.linear(active, second, None)
+        caches.append((one, two, three))
+        stream = root * y + skip * stream
+    for one, two, three in reversed(caches):
+        dhidden = ops.relu_backward(ops.linear_backward(root * grad, three)[0], two)
+        grad = ops.linear_backward(dhidden, one)[0] + skip * grad
+    close(figure.shown("stream"), (stream**2).mean(), 1e-9)
+    close(figure.shown("gradient"), (grad**2).mean(), 1e-9)
+    close(figure.shown("law"), (np.sqrt(2) + skip) ** 24)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_optimisers_take_the_packages_steps(explore, turned):
     figure = explore("optimizers")

@@ -17,7 +17,7 @@ from transformer_core.ops import (
     softmax,
 )
 from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
-from transformer_core.tasks.dates import recipe
+from transformer_core.tasks.dates import Dates, recipe, split_days
 
 WEIGHTS = ROOT / "book/_static/models"
 BERT, DATES = "350_train_bert", "335_train_encoder_decoder"
@@ -268,12 +268,35 @@ def test_what_cannot_be_answered_is_said(open_page):
     view.load()
     field, said = view.figure.get_by_role("textbox"), view.figure.locator(".said")
     field.fill("No gap here.")
-    assert said.inner_text() == "Leave a gap: three underscores, or [MASK]."
+    assert said.inner_text() == "Leave a gap: underscores, or [MASK]."
     assert not view.figure.locator(".guesses").is_visible()
     field.fill("the " * 62 + "___")
     assert said.inner_text() == "The model reads 62 tokens, and these are 63."
     field.fill("the " * 61 + "___")
     view.figure.locator(".tokens small").nth(63).wait_for()
+
+
+def test_the_front_page_says_what_its_model_has_read(bert, open_page):
+    """A piece reads with its word, examples can be pressed, and a second gap is not passed over."""
+    view = open_page("intro")
+    assert "Python, NumPy and Matplotlib" in view.figure.locator(".caption").inner_text()
+    examples = view.figure.locator(".examples button")
+    examples.nth(1).press("Enter")
+    field = view.figure.get_by_role("textbox")
+    assert field.input_value() == examples.nth(1).inner_text()
+    field.fill("Cats chase ___.")
+    view.loaded()
+    ids = with_ends(bert[1], "Cats chase [MASK].")
+    logits, *_ = of_the_package(bert, ids)
+    pieces = [bert[1].id_to_token(int(k)) for k in (-logits).argsort()[:5]]
+    joined = [f"chase·{piece[2:]}" if piece[:2] == "##" else piece for piece in pieces]
+    assert joined != pieces
+    assert view.figure.locator(".guesses button").all_inner_texts() == joined
+    for gap in ("__", "[mask]"):
+        field.fill(f"Return a {gap} of the array.")
+        assert view.figure.locator(".guesses button").first.inner_text() == "copy"
+    field.fill("a ___ b ___ c")
+    assert "Of the 2 gaps only the first is filled" in view.figure.locator(".said").inner_text()
 
 
 # The reader of dates
@@ -380,6 +403,38 @@ def test_what_cannot_be_read_is_said(open_page):
     assert said.inner_text() == "Type a date."
     field.fill("1" * 36)
     assert said.inner_text() == "The model reads up to 35 characters, and these are 36."
+
+
+def test_a_refusal_stays_and_confident_nonsense_is_called_so(open_page):
+    view = open_page(DATES, reduced_motion="reduce")
+    view.load()
+    field, said = view.figure.get_by_role("textbox"), view.figure.locator(".said")
+    field.fill("😀")
+    write = view.figure.get_by_role("button", name="Write")
+    assert write.is_disabled() and said.inner_text() == "The model has no row for 😀."
+    view.figure.locator("select[name=heads]").select_option("1 2")
+    assert said.inner_text() == "The model has no row for 😀."
+    for text in ("hello world", "yesterday", "1", "99/99/9999", "31 February 2025"):
+        field.fill(text)
+        assert "no way to refuse" in said.inner_text(), text
+        assert write.is_enabled()
+    assert "is in no calendar" in said.inner_text()
+    assert view.figure.locator("select[name=language]").input_value() == ""
+    assert view.figure.locator(".map").get_attribute("dir") == "ltr"
+    view.figure.locator("select[name=language]").select_option("Arabic")
+    assert view.figure.locator(".map").get_attribute("dir") == "rtl"
+    cells = view.figure.locator(".map tr").first.locator("th")
+    assert cells.first.bounding_box()["x"] > cells.last.bounding_box()["x"]
+    assert "no way to refuse" not in said.inner_text()
+
+
+def test_no_right_answer_is_doubted(open_page):
+    drawn = Dates().sample(500, split_days().test, np.random.default_rng(5))
+    doubted = open_page(DATES).tab.evaluate(
+        "pairs => pairs.filter((pair) => models.doubt(...pair))",
+        list(zip(drawn.texts, drawn.answers, strict=True)),
+    )
+    assert doubted == []
 
 
 # Every page with a model

@@ -16,6 +16,7 @@ PAGES = {
     "positions": "230_embedding",
     "optimizers": "240_optimizers",
     "depth": "270_residual",
+    "gain": "280_signal_propagation",
     "dropout": "290_dropout",
     "cost": "410_cost",
 }

@@ -39,7 +39,11 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   let shown = examples[0];
 
   // A piece that continues a word reads with it: chase·s.
-  const joined = (piece) => (piece.startsWith("##") ? `${shown.tokens[shown.place - 1] ?? ""}·${piece.slice(2)}` : piece);
+  const joined = (piece) => {
+    if (!piece.startsWith("##")) return piece;
+    const before = shown.tokens.slice(0, shown.place).join(" ").replaceAll(" ##", "");
+    return `${before.split(" ").pop()}·${piece.slice(2)}`;
+  };
 
   const drawWords = () => {
     const focused = words.contains(document.activeElement);

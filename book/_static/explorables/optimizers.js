@@ -4,7 +4,7 @@ explore("optimizers", ({ stage, controls, say }) => {
   const STEPS = 60, FLAT = 1, STEEP = 25, CENTRE = [2, 1];
   const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, outlier: true, at: 30, size: -60 };
   const KINDS = {
-    sgd: { text: "SGD", hue: "blue", wide: 6, make: (theta) => core.sgd(theta, 10 ** state.rate) },
+    sgd: { text: "SGD", hue: "blue", wide: 4, make: (theta) => core.sgd(theta, 10 ** state.rate) },
     momentum: { text: "momentum", hue: "orange", make: (theta) => core.sgd(theta, 10 ** state.rate, 0.9) },
     adam: { text: "Adam", hue: "green", make: (theta) => core.adam(theta, 10 ** state.adaptive) },
     adamw: { text: "AdamW", hue: "purple", make: (theta) => core.adamW(theta, 10 ** state.adaptive, { weightDecay: state.decay }) },

@@ -80,7 +80,7 @@ explore("step", ({ stage, controls, say }) => {
       draw(picture, "text", { x: across(n) + 10, y: down(e) + (text === "∝ 1/h" ? -4 : 12), style: `fill: ${colour}` }, text);
     }
     for (const [way, { colour }] of Object.entries(WAYS))
-      draw(picture, "path", { fill: "none", stroke: colour, "stroke-width": WIDE[way] ?? 2, "stroke-linejoin": "round",
+      draw(picture, "path", { fill: "none", stroke: colour, "stroke-width": WIDE[way] ?? 2, opacity: WIDE[way] ? 0.5 : 1, "stroke-linejoin": "round",
         d: path(ticks(LOW, HIGH, 0.125).map((n) => [n, exponentOf(measure(way, 10 ** n).error)])) });
   };
 
@@ -109,7 +109,7 @@ explore("step", ({ stage, controls, say }) => {
     for (const [way, { colour }] of Object.entries(WAYS)) {
       const { value, error } = measure(way, h), parts = split(digits(value), rightDigits(error));
       found[way] = error ? rightDigits(error) : "all";
-      draw(picture, "circle", { cx: across(state.exponent), cy: down(exponentOf(error)), r: WIDE[way] ?? 4, fill: colour });
+      draw(picture, "circle", { cx: across(state.exponent), cy: down(exponentOf(error)), r: WIDE[way] ?? 4, fill: colour, stroke: "var(--paper)" });
       const [shown, size] = cells[way];
       explore.show(shown, value, "");
       const lost = make("span", {}, parts[1]);
