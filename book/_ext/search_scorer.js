@@ -7,7 +7,8 @@ var Scorer = {
     const words = query.split(/[\s-]+/), name = title.toLowerCase();
     const named = words.every((word) => name.includes(word));
     const [, folder, number] = page.match(/^(book|notebooks)\/(\d{3})_/) ?? [];
-    const place = kind ? ([name, name.split(".").pop()].includes(query) ? 500 : 150)
+    const exact = /[_:]/.test(query) && [name, name.split(".").pop()].includes(query);
+    const place = kind ? (exact ? 500 : 150)
       : folder === "book" ? (anchor ? 300 : 400) : folder ? 200 : 100;
     const [, item] = title.match(/(?:^|> )(\d+)\./) ?? []; // 10 comes after 9
     return (named ? place : 0) + score - (number ?? 999) / 1e4 - (item ?? 0) / 1e7;
