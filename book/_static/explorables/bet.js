@@ -52,8 +52,8 @@ explore("bet", ({ figure, stage, controls, say }) => {
     row.append(verdict);
     judges.append(row);
   };
-  judge("The curve", false, `${number(wrong.at(-1), 3)}, against ${number(right.at(-1), 3)} of the right one`);
-  judge("A check of a new model", false, `its error is ${power(errors.new)}`);
-  judge("A check at a random point", true, `the error of the gradient is ${number(errors.random)}`);
+  judge("The curve", false, `${number(wrong.at(-1), 3)} against ${number(right.at(-1), 3)}`);
+  judge("A check of a new model", false, `error ${power(errors.new)}`);
+  judge("A check at a random point", true, `error ${number(errors.random)}`);
   say(`After 300 steps A ends at ${number(right.at(-1), 3)}, B at ${number(wrong.at(-1), 3)}.`);
 });

@@ -51,6 +51,9 @@ explore("gain", ({ stage, controls, say }) => {
     gradient: readout(numbers, "gradient", "gradient at the input"),
     law: readout(numbers, "law", "expected"),
   };
+  const [ofStream, ofGradient] = numbers.children;
+  ofStream.style.color = "var(--blue)";
+  ofGradient.style.color = "var(--cotangent)";
 
   const size = (v) => (v >= 0.01 && v < 1000 ? number(v) : power(v));
   const gainText = (exponent) => fraction(2 ** exponent, 3);
