@@ -12,7 +12,7 @@ RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIM
   MEASURED=stored
 
 .DEFAULT_GOAL := help
-.PHONY: help book check test mutants mutants-generated properties parity bench lint browse plain zip pdf onefile notebooks ledger lacking confusion studies lab lock clean
+.PHONY: help book live check test mutants mutants-generated properties parity bench lint browse plain zip pdf onefile notebooks ledger lacking confusion studies lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
@@ -27,6 +27,10 @@ $(READY): requirements.txt pyproject.toml
 book: $(READY)  ## Build the book into _build/html; EXECUTE=all executes every notebook
 	$(BIN)/jupyter-book build . $(BOOK_OPTIONS)
 	@echo "Open $(CURDIR)/_build/html/index.html"
+
+live: $(READY)  ## Build the book with Python in its pages, which it fetches: 13 MB more
+	$(BIN)/python book/_ext/live.py
+	$(MAKE) book
 
 check: $(READY) lint  ## Check the style and run the quick tests: the loop while writing
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \

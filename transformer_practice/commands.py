@@ -9,7 +9,6 @@ from shlex import quote
 from textwrap import fill
 
 from transformer_core.commands.train import add_models
-from transformer_core.foundation.files import write_atomically
 from transformer_practice.cases import command as cases
 from transformer_practice.drills import command as drills
 from transformer_practice.exercises import every_exercise, find_exercise
@@ -34,7 +33,7 @@ from transformer_practice.workspace.folder import (
     strays,
 )
 from transformer_practice.workspace.ledger import FILE as LEDGER
-from transformer_practice.workspace.ledger import ledger
+from transformer_practice.workspace.ledger import write_ledger
 from transformer_practice.workspace.progress import Progress
 from transformer_practice.workspace.substitution import places
 from transformer_practice.workspace.training import PACKAGE, YOURS, train_both
@@ -309,34 +308,15 @@ def run_hint(options):
             print(what_comes_next(options.folder, progress.right()))
             return
         exercise = find(names[0])
-    entry = progress.of(exercise.name)
-    given, hints = entry["hints"], exercise.hints
-    if given >= len(hints):
-        equations = ", ".join(about.equation for about in exercise.functions)
-        print(
-            f"{exercise.name}: there are no more hints. Read on in the chapter "
-            f"{exercise.chapter}: {equations}"
-        )
-        return
-    print(fill(f"{exercise.name}, hint {given + 1} of {len(hints)}: {hints[given]}"))
-    entry["hints"] = given + 1
-    progress.save()
-    print(f"remembered in {progress.path}")
+    print(progress.hint(exercise))
+    if progress.save():
+        print(f"remembered in {progress.path}")
 
 
 def run_ledger(options):
     folder = options.folder
     check_workspace(folder)
-    progress = Progress(folder)
-    examined = {
-        chapter: list(examine_chapter(folder, chapter, exercises))
-        for chapter, exercises in chapters().items()
-    }
-    for group in examined.values():
-        for each in group:
-            progress.note(each)
-    progress.save()
-    write_atomically(folder / LEDGER, ledger(examined, progress).encode())
+    progress = write_ledger(folder)
     print(f"wrote {folder / LEDGER}")
     print(what_comes_next(folder, progress.right()))
 

@@ -117,14 +117,21 @@ def file_of(chapter: str) -> str:
 @cache
 def text_of(chapter: str) -> str:
     """Return the file of a chapter as the reader gets it."""
-    header = f'"""What you can write of the chapter {chapter}: book/{chapter}.md."""'
-    parts = [f"{header}\n\nimport numpy as np", *map(stub, chapters()[chapter])]
-    lines = "\n\n\n".join(parts).splitlines()
-    return "\n".join(map(wrapped, lines)) + "\n"
+    return wrapped("\n\n\n".join([header_of(chapter), *map(stub, chapters()[chapter])])) + "\n"
 
 
-def wrapped(line):
-    """Break a line of prose that is too long, and keep its indent."""
+def header_of(chapter: str) -> str:
+    """Return the first lines of a chapter's file."""
+    about = f"What you can write of the chapter {chapter}: book/{chapter}.md."
+    return f'"""{about}"""\n\nimport numpy as np'
+
+
+def wrapped(text: str) -> str:
+    """Break the lines of prose that are too long, and keep their indent."""
+    return "\n".join(map(wrapped_line, text.splitlines()))
+
+
+def wrapped_line(line):
     if len(line) <= COLUMNS:
         return line
     text = line.lstrip()

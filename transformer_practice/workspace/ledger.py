@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from datetime import date
 from html import escape
+from pathlib import Path
 
+from transformer_core.foundation.files import write_atomically
 from transformer_practice.engine.exercise import names_of
 from transformer_practice.engine.report import html_table
 from transformer_practice.mistakes import MUTANTS
-from transformer_practice.workspace.examined import OPEN, RIGHT, Examined
+from transformer_practice.workspace.examined import OPEN, RIGHT, Examined, examine_chapter
+from transformer_practice.workspace.folder import chapters
 from transformer_practice.workspace.progress import AND, Progress
 
 FILE = "ledger.html"
@@ -31,6 +34,21 @@ progress { width: 100%; }
 @media print { body { margin: 0; max-width: none; font-size: 10pt; } progress { display: none; }
   table { display: table; } }
 """
+
+
+def write_ledger(folder: Path) -> Progress:
+    """Examine everything in a folder, write the ledger there, and remember what was found."""
+    progress = Progress(folder)
+    groups: dict[str, Sequence[Examined]] = {
+        chapter: list(examine_chapter(folder, chapter, exercises))
+        for chapter, exercises in chapters().items()
+    }
+    for group in groups.values():
+        for each in group:
+            progress.note(each)
+    progress.save()
+    write_atomically(folder / FILE, ledger(groups, progress).encode())
+    return progress
 
 
 def ledger(groups: dict[str, Sequence[Examined]], progress: Progress) -> str:

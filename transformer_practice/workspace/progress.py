@@ -3,9 +3,11 @@
 from copy import deepcopy
 from datetime import date
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from transformer_core.foundation.files import read_json, to_json, write_atomically
+from transformer_practice.engine.exercise import Exercise
 from transformer_practice.workspace.examined import RIGHT, Examined
 
 FILE = "progress.json"
@@ -88,6 +90,19 @@ class Progress:
             said = AND.join(report.mistakes) or examined.said
             if said not in [said for _, said in entry["mistakes"][-1:]]:
                 entry["mistakes"].append([today, said])
+
+    def hint(self, exercise: Exercise) -> str:
+        """Return the next hint for an exercise, and remember that it was given."""
+        entry, hints = self.of(exercise.name), exercise.hints
+        given = entry["hints"]
+        if given >= len(hints):
+            equations = ", ".join(about.equation for about in exercise.functions)
+            return (
+                f"{exercise.name}: there are no more hints. Read on in the chapter "
+                f"{exercise.chapter}: {equations}"
+            )
+        entry["hints"] = given + 1
+        return fill(f"{exercise.name}, hint {given + 1} of {len(hints)}: {hints[given]}")
 
     def right(self) -> set[str]:
         """Return the names of the exercises that were right at their last examination."""

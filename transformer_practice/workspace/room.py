@@ -95,9 +95,7 @@ class Room:
         with (Path(self.folder.name) / "output").open("r+", errors="replace") as file:
             text = file.read()
             file.truncate(0)
-        if len(text) > SHOWN:
-            text = f"{text[:SHOWN]}\n... and {len(text) - SHOWN} characters more"
-        return text.rstrip()
+        return shortened(text)
 
     def close(self) -> None:
         """End the process."""
@@ -105,6 +103,13 @@ class Room:
         self.process.join()
         self.connection.close()
         self.folder.cleanup()
+
+
+def shortened(text: str) -> str:
+    """Return what was printed, if need be without its end."""
+    if len(text) > SHOWN:
+        text = f"{text[:SHOWN]}\n... and {len(text) - SHOWN} characters more"
+    return text.rstrip()
 
 
 def begin(serve, connection, *arguments, due, folder, quiet):

@@ -1,0 +1,251 @@
+// The reader's own Python in the page: exercises are examined and listings run, in a worker.
+(() => {
+  const LIVE = new URL("../live/", document.currentScript.src);
+  const STORE = "transformers-by-hand";
+  const SECONDS = 10; // after which an examination is ended; a listing has a button for it
+
+  const make = (tag, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
+  };
+
+  // What is kept: answers by the names of their exercises, and the progress as progress.json.
+  let kept = { answers: {}, progress: {} };
+  const read = () => {
+    try {
+      kept = JSON.parse(localStorage.getItem(STORE)) ?? kept;
+    } catch { /* a browser that stores nothing keeps it until the page is left */ }
+    return kept;
+  };
+  const keep = ({ answers, progress }) => {
+    read();
+    Object.assign(kept.answers, answers);
+    Object.assign(kept.progress, progress);
+    try {
+      localStorage.setItem(STORE, JSON.stringify(kept));
+    } catch { /* likewise */ }
+  };
+
+  const script = (name) =>
+    new Promise((resolve, reject) => {
+      const added = make("script", { src: new URL(name, LIVE), onload: resolve });
+      added.onerror = () =>
+        reject(new Error("There is no Python in this copy of the book: make live adds it."));
+      document.head.append(added);
+    });
+  const once = (work) => {
+    let promise;
+    return () => (promise ??= work());
+  };
+  const editor = once(() => script("editor.js"));
+
+  // The files, each a script with base 64 of what gzip has made of it: a folder serves no others.
+  const loading = new EventTarget();
+  let loaded = 0;
+  const advance = (part) => {
+    loaded += part;
+    loading.dispatchEvent(new Event("progress"));
+  };
+  const files = once(async () => {
+    await script("index.js");
+    const all = Object.values(liveFiles).reduce((a, b) => a + b);
+    const found = {};
+    window.liveFile = (name, text) => { found[name] = text; };
+    for (const [name, size] of Object.entries(liveFiles)) {
+      await script(`${name}.js`);
+      const packed = await fetch(`data:application/octet-stream;base64,${found[name]}`);
+      const stream = packed.body.pipeThrough(new DecompressionStream("gzip"));
+      found[name] = await new Response(stream).arrayBuffer();
+      advance((0.7 * size) / all);
+    }
+    return found;
+  });
+
+  // The worker: one call at a time, and a new worker after one that was ended.
+  let worker, ready, calls = Promise.resolve(), end = () => {};
+  const answer = () =>
+    new Promise((resolve, reject) => {
+      worker.onmessage = ({ data }) =>
+        data.failure ? reject(new Error(data.failure)) : resolve(data.answer);
+      worker.onerror = (event) => reject(new Error(event.message));
+      end = (said) => {
+        worker.terminate();
+        ready = undefined;
+        reject(new Error(said));
+      };
+    });
+  const start = () =>
+    (ready ??= files().then(async (found) => {
+      const code = new Blob([found["worker.js"]], { type: "text/javascript" });
+      worker = new Worker(URL.createObjectURL(code));
+      worker.postMessage({ files: found });
+      await answer();
+      advance(1 - loaded);
+    }));
+  const call = (limit, ...given) => {
+    const next = calls.then(async () => {
+      await start();
+      const timer = limit && setTimeout(
+        () => end(`It did not return within ${limit} s: is there a loop that never ends?`),
+        1000 * limit,
+      );
+      worker.postMessage({ call: given });
+      try {
+        return await answer();
+      } finally {
+        clearTimeout(timer);
+        if (!ready) start(); // anew, before it is asked for
+      }
+    });
+    calls = next.catch(() => {});
+    return next;
+  };
+
+  // A place with an editor, buttons and what is said below them.
+  const panel = async (place, label, text, change, buttons) => {
+    const bar = make("progress", { max: 1, value: loaded });
+    bar.setAttribute("aria-label", "Python is loading");
+    const wait = make("p", { className: "live-wait" }, "Python is loading (13 MB). ", bar);
+    const said = make("div", { className: "live-said" });
+    said.setAttribute("role", "status");
+    const code = make("div", { className: "live-code highlight" });
+    const row = make("div", { className: "live-buttons" });
+    const stop = make("button", { type: "button", textContent: "Stop", hidden: true });
+    stop.onclick = () => end("Stopped.");
+    place.append(code, row, wait, said);
+
+    loading.addEventListener("progress", () => {
+      bar.value = loaded;
+      wait.hidden = loaded >= 1;
+    });
+    wait.hidden = loaded >= 1;
+    const fail = (error) => {
+      wait.hidden = true;
+      said.replaceChildren(make("p", { className: "live-failed" }, error.message.trim()));
+    };
+    const act = async (action) => {
+      row.querySelectorAll("button").forEach((each) => { each.disabled = each !== stop; });
+      stop.hidden = false;
+      said.setAttribute("aria-busy", "true");
+      try {
+        await action(said);
+      } catch (error) {
+        fail(error);
+      }
+      stop.hidden = true;
+      said.removeAttribute("aria-busy");
+      row.querySelectorAll("button").forEach((each) => { each.disabled = false; });
+    };
+    try {
+      await editor();
+    } catch (error) {
+      return fail(error);
+    }
+    let current = text;
+    const run = () => row.firstChild.disabled || row.firstChild.click();
+    const view = liveEditor.edit(code, text, label, (now) => change((current = now)), run);
+    const self = {
+      code: () => current,
+      write: (now) => liveEditor.replace(view, now),
+    };
+    for (const [name, action] of Object.entries(buttons)) {
+      const button = make("button", { type: "button", textContent: name });
+      button.onclick = () => act((said) => action(said, self));
+      row.append(button);
+    }
+    row.append(stop);
+    start().catch(fail);
+    return self;
+  };
+
+  const show = (said, html) => { said.innerHTML = html; };
+  const download = (name, url) => make("a", { download: name, href: url }).click();
+
+  // The exercises of the chapter.
+  const panels = {};
+  const exercise = (place) => {
+    const name = place.dataset.exercise;
+    const stub = place.querySelector("pre");
+    const starter = stub.textContent;
+    if (read().answers[name]) place.classList.add("live-begun");
+    const ask = (limit, action) => call(limit, action, name, JSON.stringify(read()));
+    const open = once(async () => {
+      const text = read().answers[name] ?? starter;
+      const change = (code) => keep({ answers: { [name]: code } });
+      panels[name] = await panel(place, `Your answer to ${name}`, text, change, {
+        Examine: async (said, self) => {
+          keep({ answers: { [name]: self.code() } });
+          const found = await ask(SECONDS, "examine");
+          keep(found);
+          show(said, found.html);
+        },
+        Hint: async (said) => {
+          const found = await ask(SECONDS, "hint");
+          keep(found);
+          show(said, found.html);
+        },
+        "Start again": (said, self) => self.write(starter),
+        Ledger: async (said) => {
+          const found = await call(0, "make_ledger", JSON.stringify(read()));
+          keep(found);
+          said.replaceChildren(
+            make("iframe", { className: "live-ledger", title: "Your ledger", srcdoc: found.page }),
+          );
+        },
+        Save: async (said) => {
+          const { zip } = await call(0, "pack", JSON.stringify(read()));
+          download("mine.zip", `data:application/zip;base64,${zip}`);
+          said.textContent = "Saved as mine.zip: unpacked, it is a workspace.";
+        },
+        Open: () =>
+          new Promise((resolve, reject) => {
+            const field = make("input", { type: "file", accept: ".zip,.py" });
+            field.oncancel = resolve;
+            field.onchange = () => take(field.files[0]).then(resolve, reject);
+            field.click();
+          }),
+      });
+      if (panels[name]) stub.hidden = true;
+    });
+    place.addEventListener("toggle", open);
+  };
+  const take = async (file) => {
+    const content = await new Promise((resolve) => {
+      const reader = new FileReader();
+      reader.onload = () => resolve(reader.result.split(",")[1] ?? "");
+      reader.readAsDataURL(file);
+    });
+    const found = await call(SECONDS, "unpack", file.name, content);
+    keep(found);
+    for (const [name, code] of Object.entries(found.answers)) panels[name]?.write(code);
+  };
+
+  // The listings of the chapter.
+  const listing = (block) => {
+    const wrapper = block.closest(".literal-block-wrapper");
+    const path = wrapper?.querySelector(".code-block-caption code")?.textContent ?? "";
+    if (path && !/^transformer_(core|practice)\//.test(path)) return;
+    const text = block.querySelector("pre").textContent.trimEnd();
+    const button = make("button", { type: "button", textContent: "Change and run" });
+    const place = make("div", { className: "live-listing" }, button);
+    (wrapper ?? block).after(place);
+    button.onclick = async () => {
+      button.hidden = true;
+      const opened = await panel(place, "The listing", text, () => {}, {
+        Run: async (said, self) => {
+          const found = await call(0, "run", self.code(), path, wrapper?.id ?? "");
+          show(said, found.html);
+          if (found.printed) said.prepend(make("pre", { textContent: found.printed }));
+        },
+        "As it was": (said, self) => self.write(text),
+      });
+      if (opened) block.classList.add("live-opened");
+    };
+  };
+
+  document.querySelectorAll("details.live").forEach(exercise);
+  document
+    .querySelectorAll(".bd-article div.highlight-python")
+    .forEach((block) => block.closest(".right-and-wrong") || listing(block));
+})();
