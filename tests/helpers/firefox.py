@@ -9,8 +9,8 @@ from time import sleep
 
 PREFERENCES = """
 user_pref("marionette.port", 0);
-user_pref("browser.download.folderList", 2);
-user_pref("browser.download.dir", "{}");
+user_pref("app.normandy.enabled", false);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
 """
 
 
@@ -18,10 +18,11 @@ class Firefox:
     """A headless Firefox with a new profile in a folder."""
 
     def __init__(self, folder):
-        (folder / "user.js").write_text(PREFERENCES.format(folder))
+        (folder / "user.js").write_text(PREFERENCES)
         command = shutil.which("firefox-esr") or shutil.which("firefox")
+        quiet = subprocess.DEVNULL
         options = "--headless", "--marionette", "--profile", folder
-        self.process = subprocess.Popen([command, *options], stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([command, *options], stdout=quiet, stderr=quiet)
         port = folder / "MarionetteActivePort"
         for _ in range(600):
             if port.exists() and port.read_text():
@@ -52,10 +53,11 @@ class Firefox:
     def open(self, url):
         self.ask("WebDriver:Navigate", url=url)
 
-    def run(self, script, *given):
-        """Run the body of an asynchronous function in the page, and return its value."""
-        body = f"return (async () => {{ {script} }})()"
-        return self.ask("WebDriver:ExecuteScript", script=body, args=given, sandbox=None)["value"]
+    def run(self, script, given=()):
+        """Run the body of an asynchronous function of ``given`` in the page; return its value."""
+        body = f"return (async (given) => {{ {script} }})(arguments[0])"
+        found = self.ask("WebDriver:ExecuteScript", script=body, args=[given], sandbox=None)
+        return found["value"]
 
     def close(self):
         self.ask("Marionette:Quit", flags=["eForceQuit"])

@@ -1,0 +1,326 @@
+"""The reader's own Python in the page, in Chromium and in Firefox, from a folder and a server."""
+
+import json
+import shutil
+import subprocess
+import sys
+from base64 import b64decode, b64encode
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from threading import Thread
+from zipfile import ZipFile
+
+import pytest
+from helpers.firefox import Firefox
+from helpers.texts import ROOT
+
+from transformer_practice.workspace.parts import joined
+
+BOOK = ROOT / "_build/html"
+PAGE = "book/150_layer_norm.html"
+WAIT = """
+const wait = async (test) => {
+  for (let n = 0; !test(); n++) {
+    if (n > 1200) throw new Error(`waited in vain for ${test}: ${place.innerText}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+};
+const place = document.querySelector(given[0]);
+const said = () => place.querySelector(".live-said");
+const button = (name) =>
+  [...place.querySelectorAll("button")].find((each) => each.textContent === name);
+"""
+ANSWER = """import numpy as np
+
+
+def layer_norm(x, gamma, beta, eps=1e-5):
+    centred = x - x.mean(axis=-1, keepdims=True)
+    inverse = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    x_hat = centred * inverse
+    return gamma * x_hat + beta, (x_hat, inverse, gamma)
+
+
+def layer_norm_backward(dy, cache):
+    x_hat, inverse, gamma = cache
+    g = dy * gamma
+    along = (g * x_hat).mean(axis=-1, keepdims=True)
+    dx = inverse * (g - g.mean(axis=-1, keepdims=True) - x_hat * along)
+    leading = tuple(range(dy.ndim - 1))
+    return dx, (dy * x_hat).sum(axis=leading), dy.sum(axis=leading)
+"""
+EXERCISE = "[data-exercise=layer_norm]"
+LISTING = "#listing-transformer_core-ops-layer_norm-layer_norm_backward + .live-listing"
+
+pytestmark = [
+    pytest.mark.skipif(
+        not (BOOK / "live/index.js").exists(), reason="no Python in the book: run make live"
+    )
+]
+
+
+class Page:
+    """A page in a browser, which runs scripts there."""
+
+    def __init__(self, run, address):
+        self.run_in, self.address = run, address
+
+    def run(self, script, *given):
+        return self.run_in(WAIT + script, given)
+
+    def write(self, place, code):
+        """Type code into an editor in the place of what is there."""
+        self.run(
+            """
+            const field = place.querySelector(".cm-content");
+            field.focus();
+            document.execCommand("selectAll");
+            document.execCommand("insertText", false, given[1]);
+            """,
+            place,
+            code,
+        )
+
+    def press(self, place, name):
+        """Press a button, and return what is said when the answer is there."""
+        return self.run(
+            """
+            await wait(() => !button(given[1]).disabled);
+            button(given[1]).click();
+            await wait(() => !said().hasAttribute("aria-busy"));
+            return said().innerText;
+            """,
+            place,
+            name,
+        )
+
+    def open(self, place=EXERCISE):
+        """Open an editor."""
+        self.run(
+            """
+            (place.querySelector("summary") ?? place.querySelector("button")).click();
+            await wait(() => place.querySelector(".live-buttons button"));
+            """,
+            place,
+        )
+
+
+@pytest.fixture(scope="module")
+def server():
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=BOOK))
+    Thread(target=serving.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{serving.server_port}"
+    serving.shutdown()
+
+
+@pytest.fixture(scope="module")
+def firefox(tmp_path_factory):
+    if not (shutil.which("firefox-esr") or shutil.which("firefox")):
+        pytest.skip("no Firefox")
+    started = Firefox(tmp_path_factory.mktemp("firefox"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def pages(request):
+    """A function that opens an address in each of the browsers."""
+    if request.param == "firefox":
+        firefox = request.getfixturevalue("firefox")
+
+        def open_firefox(address):
+            firefox.open(address)
+            return Page(firefox.run, address)
+
+        yield open_firefox
+    else:
+        context = request.getfixturevalue("browser").new_context()
+        tab = context.new_page()
+
+        def run(script, given):
+            return tab.evaluate(f"async (given) => {{ {script} }}", given)
+
+        def open_chromium(address):
+            tab.goto(address)
+            return Page(run, address)
+
+        yield open_chromium
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def page(pages):
+    """The page of a chapter from the folder, with an open editor and Python on its way."""
+    page = pages((BOOK / PAGE).as_uri())
+    assert loaded(page) == []
+    page.open()
+    return page
+
+
+def loaded(page):
+    return page.run(
+        "return performance.getEntriesByType('resource').map((e) => e.name)"
+        ".filter((name) => name.includes('/live/'))",
+        "body",
+    )
+
+
+def test_a_wrong_answer_is_named_then_the_right_one_accepted(page):
+    page.write(EXERCISE, ANSWER.replace("inverse * (g -", "gamma * inverse * (dy -"))
+    said = page.press(EXERCISE, "Examine")
+    assert "dx is wrong, dgamma and dbeta are right." in said
+    assert "This point alone would not have shown it" in said or "Errors at each point" in said
+    page.write(EXERCISE, ANSWER)
+    said = page.press(EXERCISE, "Examine")
+    assert said.startswith("layer_norm: right. layer_norm_backward: right.")
+    assert "Central differences of your own forward pass" in said
+
+
+def test_hints_come_one_after_the_other(page):
+    assert "layer_norm, hint 1 of 3: There are three paths" in page.press(EXERCISE, "Hint")
+    assert "layer_norm, hint 2 of 3" in page.press(EXERCISE, "Hint")
+
+
+def test_a_syntax_error_is_said_with_its_line(page):
+    page.write(EXERCISE, ANSWER.replace("eps=1e-5):", "eps=1e-5:"))
+    assert "does not run: line 4:" in page.press(EXERCISE, "Examine")
+
+
+def test_a_loop_that_does_not_end_is_ended_and_the_next_answer_examined(page):
+    page.write(EXERCISE, ANSWER.replace("    centred =", "    while True: pass\n    centred =", 1))
+    assert "did not return within 10 s" in page.press(EXERCISE, "Examine")
+    page.write(EXERCISE, ANSWER)
+    assert "layer_norm_backward: right." in page.press(EXERCISE, "Examine")
+
+
+def test_a_listing_is_changed_and_run(page):
+    page.open(LISTING)
+    assert "Central differences of your own forward pass" in page.press(LISTING, "Run")
+    code = page.run("return place.querySelector('.cm-content').innerText", LISTING)
+    page.write(
+        LISTING, code.replace("- variance_term", "").replace("\n\n", "\n") + "\nprint(1 + 1)"
+    )
+    said = page.press(LISTING, "Run")
+    assert said.startswith("2\n") and "dx is wrong" in said
+    assert "layer_norm_backward: right." in page.press(EXERCISE, "Examine")  # the package is whole
+
+
+def test_the_ledger_has_what_was_written(page):
+    page.press(EXERCISE, "Ledger")
+    ledger = page.run("return place.querySelector('iframe').srcdoc", EXERCISE)
+    assert "1 of 91 are yours" in ledger and "Hints: 2 of 3." in ledger
+
+
+def test_answers_go_to_a_workspace_and_come_from_one(page, tmp_path):
+    address = page.run(
+        """
+        let address;
+        HTMLAnchorElement.prototype.click = function () { address = this.href; };
+        button("Save").click();
+        await wait(() => address);
+        delete HTMLAnchorElement.prototype.click;
+        return address;
+        """,
+        EXERCISE,
+    )
+    with ZipFile(BytesIO(b64decode(address.partition(",")[2]))) as archive:
+        archive.extractall(tmp_path)
+    folder = tmp_path / "mine"
+    command = [sys.executable, "-m", "transformer_practice", "check", folder, "layer_norm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "layer_norm_backward: right." in done.stdout
+
+    (folder / "150_layer_norm.py").write_text(
+        joined("150_layer_norm", {"layer_norm": ANSWER.replace("cache):", "cache):  # my folder")})
+    )
+    archive = shutil.make_archive(str(tmp_path / "mine"), "zip", tmp_path, "mine")
+    with open(archive, "rb") as file:
+        content = b64encode(file.read()).decode()
+    page.run(
+        """
+        const bytes = await (await fetch("data:;base64," + given[1])).arrayBuffer();
+        const file = new File([bytes], "mine.zip");
+        HTMLInputElement.prototype.click = function () {
+          const files = new DataTransfer();
+          files.items.add(file);
+          this.files = files.files;
+          this.dispatchEvent(new Event("change"));
+        };
+        button("Open").click();
+        await wait(() => place.querySelector(".cm-content").innerText.includes("# my folder"));
+        delete HTMLInputElement.prototype.click;
+        """,
+        EXERCISE,
+        content,
+    )
+
+
+def test_answers_are_there_when_the_page_is_opened_again(page, pages):
+    page.write(EXERCISE, "# mine")
+    again = pages(page.address)
+    assert loaded(again) == []
+    again.open()
+    assert again.run("return place.querySelector('.cm-content').innerText", EXERCISE) == "# mine"
+    assert "hint 3 of 3" in again.press(EXERCISE, "Hint")
+
+
+def test_from_a_server_it_is_the_same(pages, server):
+    page = pages(f"{server}/{PAGE}")
+    page.open()
+    page.write(EXERCISE, ANSWER)
+    assert "layer_norm_backward: right." in page.press(EXERCISE, "Examine")
+
+
+@pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["desk", "phone"])
+def view(request, browser):
+    width, scheme = request.param
+    context = browser.new_context(
+        offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    tab = context.new_page()
+    tab.goto((BOOK / PAGE).as_uri())
+    yield tab
+    context.close()
+
+
+def test_an_editor_is_used_with_the_keyboard_and_is_accessible(view):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    view.locator(f"{EXERCISE} > summary").focus()
+    view.keyboard.press("Enter")
+    view.locator(f"{EXERCISE} .cm-content").wait_for()
+    view.keyboard.press("Tab")
+    view.keyboard.press("Control+A")
+    view.keyboard.insert_text(ANSWER.replace("dy.sum", "dy.mean"))
+    view.keyboard.press("Control+Enter")
+    report = view.locator(f"{EXERCISE} .examined")
+    report.wait_for(timeout=60_000)
+    assert "dbeta is wrong" in report.inner_text()
+    view.keyboard.press("Escape")
+    view.keyboard.press("Tab")
+    assert view.evaluate("document.activeElement.textContent") == "Examine"
+    report.locator("summary").click()
+    found = axe.run(view, context={"include": [[EXERCISE], [LISTING]]}).response["violations"]
+    assert found == []
+    assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    view.emulate_media(media="print")
+    assert not view.locator(".live, .live-listing").filter(visible=True).count()
+
+
+def test_without_python_the_page_says_in_a_line_how_to_get_it(view):
+    view.context.route("**/live/**", lambda route: route.abort())
+    view.locator(f"{EXERCISE} > summary").click()
+    said = view.locator(f"{EXERCISE} .live-failed")
+    said.wait_for()
+    assert said.inner_text() == "There is no Python in this copy of the book: make live adds it."
+    assert "def layer_norm(x, gamma, beta" in view.locator(f"{EXERCISE} > pre").inner_text()
+
+
+def test_the_scripts_that_every_page_loads_are_small():
+    sizes = [(ROOT / "book/_static" / name).stat().st_size for name in ("live.js", "live.css")]
+    assert sum(sizes) < 15_000
+    index = (BOOK / "live/index.js").read_text().removeprefix("liveFiles = ")
+    assert sum(json.loads(index.rstrip(";\n")).values()) < 15e6
