@@ -2,7 +2,7 @@
 (() => {
   const LIVE = new URL("../live/", document.currentScript.src);
   const STORE = "transformers-by-hand";
-  const SECONDS = 10; // after which an examination is ended; a listing has a button for it
+  const SECONDS = 20; // after which an examination is ended; a listing has a button for it
 
   const make = (tag, properties = {}, ...children) => {
     const element = Object.assign(document.createElement(tag), properties);
@@ -63,7 +63,7 @@
   });
 
   // The worker: one call at a time, and a new worker after one that was ended.
-  let worker, ready, calls = Promise.resolve(), end = () => {};
+  let worker, ready, begun, calls = Promise.resolve(), end = () => {};
   const answer = () =>
     new Promise((resolve, reject) => {
       worker.onmessage = ({ data }) =>
@@ -82,10 +82,13 @@
       worker.postMessage({ files: found });
       await answer();
       advance(1 - loaded);
+      begun = answer();
+      begun.catch(() => {});
     }));
   const call = (limit, ...given) => {
     const next = calls.then(async () => {
       await start();
+      await begun;
       const timer = limit && setTimeout(
         () => end(`It did not return within ${limit} s: is there a loop that never ends?`),
         1000 * limit,
@@ -159,7 +162,10 @@
     return self;
   };
 
-  const show = (said, html) => { said.innerHTML = html; };
+  const show = (said, html) => {
+    said.innerHTML = html;
+    said.querySelectorAll(".examined").forEach((report) => { report.tabIndex = 0; }); // it scrolls
+  };
   const download = (name, url) => make("a", { download: name, href: url }).click();
 
   // The exercises of the chapter.

@@ -7,6 +7,7 @@ self.onmessage = async ({ data }) => {
       await start(data.files);
       self.postMessage({});
       self.page.begin(); // while the reader writes
+      self.postMessage({});
     } else {
       const [name, ...given] = data.call;
       self.postMessage({ answer: JSON.parse(self.page[name](...given)) });

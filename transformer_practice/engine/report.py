@@ -164,7 +164,7 @@ def html_table(errors):
         + "</tr>"
         for name, row in errors.items()
     )
-    return f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def number(error):
