@@ -33,7 +33,7 @@ export const edit = (parent, text, label, change, run) =>
         EditorState.tabSize.of(4),
         python(),
         syntaxHighlighting(colours),
-        EditorView.contentAttributes.of({ "aria-label": label }),
+        EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) change(update.state.doc.toString());
         }),
