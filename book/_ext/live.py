@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from base64 import b64encode
+from filecmp import cmp
 from hashlib import sha256
 from html import escape
 from io import BytesIO
@@ -38,9 +39,13 @@ HINT = re.compile(r"transformer-practice hint FOLDER (\w+)")
 
 
 def fetch(folder=FETCHED):
-    """Fetch what is not there yet: the editor as one script, and what Python runs on."""
+    """Fetch the editor as one script, and what Python runs on, unless they are there already."""
+    files, last = sorted(SOURCE.iterdir()), folder / "library.zip"
+    if last.exists() and all(cmp(path, folder / path.name, shallow=False) for path in files):
+        return
     folder.mkdir(parents=True, exist_ok=True)
-    for path in SOURCE.iterdir():
+    last.unlink(missing_ok=True)
+    for path in files:
         shutil.copy(path, folder)
     run(
         tool("npm"),
@@ -53,7 +58,7 @@ def fetch(folder=FETCHED):
     )
     bundle = "--bundle", "--minify", "--format=iife", "--global-name=liveEditor"
     out = "--outfile=bundle.js", "--log-level=warning"
-    run("node_modules/.bin/esbuild", *bundle, *out, "editor.js", cwd=folder)
+    run(tool("node"), "node_modules/esbuild/bin/esbuild", *bundle, *out, "editor.js", cwd=folder)
     pyodide = folder / "node_modules/pyodide"
     version = json.loads((pyodide / "package.json").read_text("utf-8"))["version"]
     about = json.loads((pyodide / LIST).read_text("utf-8"))["packages"]["numpy"]

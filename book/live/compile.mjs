@@ -7,8 +7,8 @@ const read = (name) => new Uint8Array(readFileSync(name));
 const python = await loadPyodide();
 const extractDir = python.runPython("import site; site.getsitepackages()[0]");
 const archives = {
-  "library.zip": read("node_modules/pyodide/python_stdlib.zip"),
   "numpy.zip": read("numpy.whl"),
+  "library.zip": read("node_modules/pyodide/python_stdlib.zip"),
 };
 for (const [name, content] of Object.entries(archives)) python.FS.writeFile(name, content);
 for (const content of [archives["numpy.zip"], read("package.zip")])
