@@ -124,11 +124,13 @@ def streaming_attention(query, key, value, block):
 def streaming_points():
     draw = sampler("T S d_k d_v", query="T d_k", key="S d_k", value="S d_v", block=3)
     generic = draw("generic", 5, 7, 3, 2)
+    query, key = generic.arguments["query"], generic.arguments["key"]
     return [
         generic,
         generic.variant("one block", block=10),
         generic.variant("one key at a time", block=1),
-        generic.variant("large scores", query=1000.0 * generic.arguments["query"]),
+        generic.variant("large scores", query=1000.0 * query),
+        generic.variant("scores far below 0", query=1e5 * np.abs(query), key=-np.abs(key)),
         draw("generic, other sizes", 2, 6, 5, 3).variant("generic, other sizes", block=2),
     ]
 

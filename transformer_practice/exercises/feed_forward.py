@@ -20,6 +20,7 @@ def activation_points():
         generic.variant("positive entries", x=np.abs(x)),
         generic.variant("negative entries", x=-np.abs(x)),
         generic.variant("large entries", x=30.0 * x),
+        generic.variant("entries whose exponential overflows", x=2000.0 * x),
         generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
         draw("generic, other sizes", 4, 2, 3),
     ]

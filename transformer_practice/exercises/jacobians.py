@@ -59,6 +59,9 @@ def adjoint_points():
     pairs = {
         "generic": (lambda x: x @ weight, lambda y: y @ weight.T, (3, 4)),
         "a pass twice too long": (lambda x: x @ weight, lambda y: 2 * y @ weight.T, (3, 4)),
+        "a pass of the wrong sign": (lambda x: x @ weight, lambda y: -y @ weight.T, (3, 4)),
+        "a pass a little too long": (lambda x: x @ weight, lambda y: 1.01 * y @ weight.T, (3, 4)),
+        "a pass that is right for ones": (lambda x: x, lambda y: y[::-1, ::-1], (3, 4)),
         "an assignment for scatter-add": (lambda x: x[ids], overwrite, (5, 4)),
         "pick and scatter-add": (lambda x: x[ids], scatter, (5, 4)),
         "a mask": (lambda x: x * keep, lambda y: y * keep, (3, 4)),

@@ -43,6 +43,7 @@ def schedule_points():
         draw("no warm-up", 1, 40, 0.7, 0, 11),
         draw("no decay", 40, 40, 0.7, 8, 0),
         draw("the rise and the fall meet", 6, 10, 0.7, 9, 7),
+        draw("the fall within the rise", 8, 10, 0.7, 9, 7),
         draw("generic, other sizes", 27, 30, 0.3, 5, 13),
     ]
 
