@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from pathlib import Path
 from statistics import median
 
@@ -68,13 +70,19 @@ def answer(finding):
 
 
 class Confusion(SphinxDirective):
-    """What was found: ``{confusion} totals``, ``planted``, ``unknown`` or ``times``."""
+    """What was found: ``{confusion} blind``, ``totals``, ``planted``, ``unknown`` or ``times``."""
 
     required_arguments = 1
 
     def run(self):
         (part,) = self.arguments
-        parts = {"totals": totals, "planted": planted, "unknown": unknown, "times": times}
+        parts = {
+            "blind": blind,
+            "totals": totals,
+            "planted": planted,
+            "unknown": unknown,
+            "times": times,
+        }
         if part not in parts:
             raise self.error(f"expected one of {', '.join(parts)}, got {part}")
         examined = self.env.examined
@@ -83,6 +91,28 @@ class Confusion(SphinxDirective):
             made = sentence("Figures", examined["executed"])
             text += f"\n\n{made}"
         return self.parse_text_to_nodes(text)
+
+
+def blind(findings):
+    """How an independent reader graded the reports on answers of somebody else."""
+    answers = [
+        answer
+        for path in sorted((ROOT / "tests/practice/unseen").glob("*.toml"))
+        for answer in tomllib.loads(path.read_text(encoding="utf-8"))["answer"]
+    ]
+    grades = Counter(answer.get("grade", "right") for answer in answers)
+    right = grades.pop("right")
+    wrong = sum(grades.values())
+    cells = [
+        f"{grades[grade]} ({100 * grades[grade] / wrong:.0f} %)"
+        for grade in ("named", "helped", "silent", "misled", "called right")
+    ]
+    return f"""\
+| Wrong answers | Named | Helped | Silent | Misled | Called right |
+|--:|--:|--:|--:|--:|--:|
+| {wrong} | {" | ".join(cells)} |
+
+All {right} right answers are called right."""
 
 
 def totals(findings):

@@ -1,7 +1,7 @@
 """Answers by somebody who had not seen the catalogue: what is right is called right, and no more.
 
-What the examiner is to say of them is in ``tutor`` and ``words``, for whoever reads the reports;
-that they are named is not asked for here, or the examiner would be mended for them.
+Each has its author's word for the mistake, and the grade that an independent reader gave the first
+report on it. That they are named is not asked for here, or the examiner would be mended for them.
 """
 
 import sys
@@ -24,7 +24,12 @@ ANSWERS = [
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer["id"])
+def case(answer):
+    marks = [pytest.mark.xfail(reason=answer["open"], strict=True)] if "open" in answer else []
+    return pytest.param(answer, id=answer["id"], marks=marks)
+
+
+@pytest.mark.parametrize("answer", [case(answer) for answer in ANSWERS])
 def test_what_is_right_is_called_right_and_nothing_else_is(answer, monkeypatch):
     module = ModuleType("unseen")
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -33,4 +38,4 @@ def test_what_is_right_is_called_right_and_nothing_else_is(answer, monkeypatch):
     report = examine(
         answer["exercise"], *written_in(find_exercise(answer["exercise"]), vars(module))
     )
-    assert report.right == (answer["kind"] in ("right", "odd"))
+    assert report.right == (answer["kind"] == "right")
