@@ -80,15 +80,16 @@ def micro_points():
             "x": normal(3, batch, width),
             "target": normal(4, batch, outputs),
         }
-        return Point(name, arguments, sizes={"B": batch, "size": size, "D": width})
+        sizes = {"B": batch, "size": size, "D": width, "pieces": -(-batch // size)}
+        return Point(name, arguments, sizes=sizes)
 
-    generic = draw("generic", 11, 4, 3, 2)
+    generic = draw("generic", 11, 4, 5, 2)
     return [
         generic,
         generic.variant("one piece", size=20),
         generic.variant("one by one", size=1),
-        draw("pieces of the same size", 12, 4, 3, 2),
-        draw("generic, other sizes", 7, 5, 2, 3),
+        draw("pieces of the same size", 12, 4, 5, 2),
+        draw("generic, other sizes", 7, 5, 4, 3),
     ]
 
 

@@ -24,19 +24,17 @@ def by_values(exercise, points, stage):
     values = values_at(plain, point, stage.name)
     ours = {n: v for n, v in values.items() if is_new(v, given)}
     theirs = {n: v for n, v in stage.values(point.name).items() if is_new(v, given)}
-    said = []
+    said, first = [], ""
     for name, value in theirs.items():
         same = next((n for n, v in ours.items() if close(v, value)), None)
-        if same:
+        if name in ours and not close(ours[name], value):
+            other = f", but its `{same}`" if same else ""
+            first = first or f"`{name}` is not what the package has under this name{other}"
+        elif same:
             said.append(f"`{name}`" + f" (the package's `{same}`)" * (same != name))
-    if not said:
-        return ""
-    text = f"On the way, {listed(said, FEW)} {'is' if len(said) == 1 else 'are'} right"
-    others = (n for n, v in theirs.items() if n in ours and not close(ours[n], v))
-    first = next(others, None)
-    return (
-        f"{text}; `{first}` is not what the package has under this name." if first else f"{text}."
-    )
+    right = f"{listed(said, FEW)} {'is' if len(said) == 1 else 'are'} right" if said else ""
+    found = "; ".join(filter(None, (right, first)))
+    return f"On the way, {found}." if found else ""
 
 
 def is_new(value, given):

@@ -344,7 +344,7 @@ def factors_of_rows(own, right):
         return None
     own, right = (a.reshape(-1, a.shape[-1]) for a in (own, right))
     found = [
-        ratios.factor(o, r) if np.abs(r).max() > 0 else 0.0 if not o.any() else None
+        (ratios.factor(o, r) or None) if np.abs(r).max() > 0 else 0.0 if not o.any() else None
         for o, r in zip(own, right, strict=True)
     ]
     return None if None in found else found
