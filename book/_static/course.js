@@ -172,10 +172,10 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
     named();
     scrollers();
     let waiting;
-    addEventListener("resize", () => {
+    new ResizeObserver(() => {
       cancelAnimationFrame(waiting);
       waiting = requestAnimationFrame(whenWide);
-    });
+    }).observe(document.querySelector("article"));
     document.addEventListener("toggle", whenWide, true);
     addEventListener("beforeprint", () => {
       for (const fold of document.querySelectorAll("article details:not(.hide)")) fold.open = true;

@@ -212,7 +212,7 @@
             field.click();
           }),
       });
-      if (panels[name]) stub.hidden = true;
+      if (panels[name]) stub.remove();
     });
     place.addEventListener("toggle", open);
   };

@@ -231,7 +231,8 @@ CUT_OFF = """() => {
             || rectangle.bottom > box.bottom + 1
             || rectangle.right > box.right + 1 && overflow() === "hidden";
     };
-    const seen = (element) => !element.closest("mjx-assistive-mml")
+    // An editor lays out the numbers of its lines when they come into sight.
+    const seen = (element) => !element.closest("mjx-assistive-mml, .cm-gutters")
         && element.checkVisibility({opacityProperty: true, visibilityProperty: true});
     const article = document.querySelector("article");
     const found = [];
