@@ -431,7 +431,7 @@ def drawing(graph, name, kind):
     ys = [float(y) for path, _ in paths.values() for y in heights_of(path)]
     ys += [middle[1] - 10 for pair, (_, middle) in paths.items() if graph.edges[pair].label]
     top = min([b.y for b in blocks.values()] + ys) - 4
-    bottom = max([b.y + b.height for b in blocks.values()] + ys) + 4
+    bottom = max([b.y + b.height for b in blocks.values()] + ys) + 6
     return (
         f'<svg class="{kind}" viewBox="0 {top:.0f} {width} {bottom - top:.0f}" '
         f'role="img" aria-label="{escape(plain(graph.title))}" '

@@ -93,11 +93,11 @@ CAUSAL, PADDING = ops.causal_keep(4), ops.padding_keep(np.array([3]), 4)[0, 0]
 @pytest.mark.parametrize(
     ("preset", "keep"),
     [
-        ("no mask", np.ones((4, 4), bool)),
-        ("causal", CAUSAL),
-        ("padding", np.broadcast_to(PADDING, (4, 4))),
-        ("both", CAUSAL & PADDING),
-        ("an empty row", np.array([[True], [False], [True], [True]]) & np.ones(4, bool)),
+        ("No mask", np.ones((4, 4), bool)),
+        ("Causal", CAUSAL),
+        ("Padding", np.broadcast_to(PADDING, (4, 4))),
+        ("Both", CAUSAL & PADDING),
+        ("An empty row", np.array([[True], [False], [True], [True]]) & np.ones(4, bool)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("after", [False, True])
@@ -122,7 +122,7 @@ def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
     close(figure.grid("sum", 4), weights.sum(axis=1))
     close(figure.grid("output", 4, 2), output)
     close(figure.grid("moved", 4), moved)
-    if preset == "causal":
+    if preset == "Causal":
         assert (moved[:2] > 0.01).any() == after
 
 
