@@ -378,9 +378,9 @@ def runs_agree(run, other, only=None, floors=None):
 
 
 def sort_of(failure):
-    """Return the sort of a failure: of numbers by its name, of shapes and all others by none."""
-    numbers = "OverflowError", "ZeroDivisionError"
-    named = (name for name in numbers if name in failure)
+    """Return the sort of a failure: of numbers and of form by its name, all others by none."""
+    sorts = "OverflowError", "ZeroDivisionError", "returns"
+    named = (name for name in sorts if name in failure)
     return next(named, bool(failure))
 
 
