@@ -178,7 +178,7 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
     }).observe(document.querySelector("article"));
     document.addEventListener("toggle", whenWide, true);
     addEventListener("beforeprint", () => {
-      for (const fold of document.querySelectorAll("article details:not(.hide)")) fold.open = true;
+      for (const fold of document.querySelectorAll("article details:not(.hide, .live)")) fold.open = true;
     });
   });
 })();
