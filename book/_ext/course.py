@@ -184,10 +184,10 @@ def plain_body(app, page, template, context, doctree):
     """
     if "body" in context:
         body = re.sub(r' role="(?:list|doc-biblioentry)"', "", context["body"])
-        context["body"] = re.sub(r'<th class="head([^"]*)">\s*(?:<p></p>)?</th>', EMPTY, body)
+        context["body"] = re.sub(r'<th( class="head[^"]*")?>\s*(?:<p></p>)?</th>', EMPTY, body)
 
 
-EMPTY = r'<td class="head\1"></td>'
+EMPTY = r"<td\1></td>"
 CAPTION = '<p aria-level="2" class="caption" role="heading">'
 
 
