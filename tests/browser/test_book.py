@@ -328,7 +328,7 @@ def test_a_page_describes_itself(view):
 
 def test_what_a_screen_reader_meets_has_a_name_and_a_place(view):
     """Columns that head nothing, the search button, the logo, and parts of the side bar."""
-    table = "article th:not(:has(*))"
+    table = "article th:not(:has(*), .model th)"  # where a space of the text heads its column
     heads = view.tab.locator(table).evaluate_all("all => all.map(th => th.textContent.trim())")
     assert all(heads)
     button = view.tab.locator("button.search-button-field")
