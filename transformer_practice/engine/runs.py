@@ -20,7 +20,7 @@ from transformer_practice.mistakes import MUTANTS, Mutant
 
 TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
 SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
-MUTATIONS = 3000  # small changes of an exercise that are tried at most
+MUTATIONS = 500  # small changes of an exercise that are tried at most
 LEFT = ", as it is left"  # after the name of an argument that is changed
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from time import process_time
 
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.explain import ratios
@@ -11,6 +10,7 @@ from transformer_practice.engine.mutation import Mutation
 from transformer_practice.engine.runs import (
     LEFT,
     Changed,
+    Run,
     both_of,
     catalogue_of,
     close,
@@ -22,9 +22,6 @@ from transformer_practice.engine.runs import (
     runs_agree,
 )
 from transformer_practice.mistakes import Mutant
-
-PAIRS_SECONDS = 1.0  # of the processor: for how long pairs of mistakes are tried
-CHANGES_SECONDS = 1.0  # and for how long small changes are
 
 MUSEUM = {  # what is shown in training there
     "layer-norm-scale-term-alone",
@@ -44,31 +41,39 @@ MUSEUM = {  # what is shown in training there
 }
 
 
-def comes_to_the_same(changed: Changed, stage: Stage, only: set[str] | None = None) -> bool:
-    """Tell whether the package with a change in it comes to what the reader's pass does.
+class Sought:
+    """What the reader's pass, or one output of it, comes to where it is wrong."""
 
-    At every point: those first at which the reader's is wrong. A change of the forward pass is
-    none of the backward pass's, if the reader's own forward pass is right.
-    """
-    floors = floors_of(stage.own[0], stage.right[0], only=only)
+    def __init__(self, stage: Stage, only: set[str] | None = None):
+        self.stage, self.only = stage, only
+        self.floors = floors_of(stage.own[0], stage.right[0], only=only)
+        self.wrong = [i for i, run in enumerate(stage.right) if not self.agrees(run, i)]
 
-    def agree(run, i):
-        return runs_agree(run, stage.own[i], only, floors)
+    def agrees(self, run: Run, i: int) -> bool:
+        return runs_agree(run, self.stage.own[i], self.only, self.floors)
 
-    wrong = [i for i, run in enumerate(stage.right) if not agree(run, i)]
-    if isinstance(changed.about, Mutation):  # where the reader's fails, there is another reason
-        runs = [i for i, run in enumerate(stage.own) if not run.failure]
-        wrong = [i for i in wrong if i in runs]
-        if not wrong or not all(agree(changed.at(i, stage.name), i) for i in [*wrong, *runs]):
+    def comes_of(self, changed: Changed) -> bool:
+        """Tell whether the package with a change in it comes to the same.
+
+        At every point: those first at which the reader's is wrong. A change of the forward pass is
+        none of the backward pass's, if the reader's own forward pass is right.
+        """
+        stage, wrong = self.stage, self.wrong
+        if isinstance(changed.about, Mutation):  # where the reader's fails, there is another reason
+            runs = [i for i, run in enumerate(stage.own) if not run.failure]
+            wrong = [i for i in wrong if i in runs]
+            if not wrong or not all(
+                self.agrees(changed.at(i, stage.name), i) for i in [*wrong, *runs]
+            ):
+                return False
+        elif not all(self.agrees(changed.at(i, stage.name), i) for i in wrong):
             return False
-    elif not all(agree(changed.at(i, stage.name), i) for i in wrong):
-        return False
-    elif not passes_agree(changed.runs(stage.name), stage.own, only):
-        return False
-    if stage.after:
-        right = run_right(changed.exercise)
-        return passes_agree(changed.runs("forward"), right.forward)
-    return True
+        elif not passes_agree(changed.runs(stage.name), stage.own, self.only):
+            return False
+        if stage.after:
+            right = run_right(changed.exercise)
+            return passes_agree(changed.runs("forward"), right.forward)
+        return True
 
 
 def known_mistakes(
@@ -76,8 +81,9 @@ def known_mistakes(
 ) -> dict[str, Mutant]:
     """Return the mistakes that come to what the pass, or some output of it, comes to."""
     found: dict[str, Mutant] = {}
+    sought = Sought(stage, only)
     for changed in catalogue_of(exercise):
-        if changed.about.name not in found and comes_to_the_same(changed, stage, only):
+        if changed.about.name not in found and sought.comes_of(changed):
             found[changed.about.name] = changed.about
     return found
 
@@ -195,16 +201,14 @@ def by_pairs(exercise, stage):
     single = {changed.about.name: changed for changed in catalogue_of(exercise)}
     changes = {name: touched(each.at(first, stage.name), right) for name, each in single.items()}
     wrong = touched(stage.own[first], right)
-    stop = process_time() + PAIRS_SECONDS
+    sought = Sought(stage)
     for names in combinations(single, 2):
-        if process_time() > stop:
-            return None
         touches = [changes[name] for name in names]
         if not all(touches) or touches[0] | touches[1] != wrong:
             continue
         pair = [single[name].about for name in names]
         try:
-            same = comes_to_the_same(both_of(exercise, *pair), stage)
+            same = sought.comes_of(both_of(exercise, *pair))
         except ValueError:  # they change the same line
             continue
         if same:
@@ -234,14 +238,13 @@ def by_mutation(exercise: Exercise, stage: Stage, names: Iterable[str]) -> dict[
 
     Returns a sentence for each output that is explained, without the name of the output.
     """
-    rest = [name for name in names if name and not name.endswith(LEFT)]
+    rest = {name: Sought(stage, {name}) for name in names if name and not name.endswith(LEFT)}
     found: dict[str, str] = {}
-    stop = process_time() + CHANGES_SECONDS
     for changed in mutations(exercise, stage.name):
-        if not rest or process_time() > stop:
+        if not rest:
             break
-        for name in [n for n in rest if comes_to_the_same(changed, stage, {n})]:
+        for name in [name for name, sought in rest.items() if sought.comes_of(changed)]:
             about = changed.about
             found[name] = f"is what it should be if, in {written_in(about.function)}, {about.said}."
-            rest.remove(name)
+            del rest[name]
     return found

@@ -1,7 +1,6 @@
 """Where an output is wrong, and which entries of the arguments it depends on."""
 
 import re
-from time import process_time
 
 import numpy as np
 
@@ -9,20 +8,17 @@ from transformer_practice.engine.explain.stage import listed, numbers
 from transformer_practice.engine.points import COTANGENT
 from transformer_practice.engine.runs import TOLERANCE, close
 
-REACH_SECONDS = 0.5  # of the processor
-
 
 def by_reach(output):
     """Find an entry that moves more of the output than it should, or less."""
     case = output.cases[0]
+    if not case.own.ndim:
+        return ""
     arrays = {n: a for n, a in case.point.arguments.items() if isinstance(a, np.ndarray)}
     places = {n: a for n, a in arrays.items() if a.dtype.kind == "f" and a.size}
     if output.stage.name == "backward" and np.ndim(case.point.cotangent):
         places[COTANGENT] = case.point.cotangent
-    stop = process_time() + REACH_SECONDS
     for key, array in places.items():
-        if process_time() > stop or not case.own.ndim:
-            return ""
         again = output.stage.again(case.point, key, array).outputs.get(output.name)
         if again is not None and not close(numbers(again), case.own):
             return f"{output.name} is another at a second call with the same arguments."
