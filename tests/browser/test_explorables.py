@@ -118,7 +118,14 @@ def test_reset_takes_every_move_back(explore, name):
     assert figure.tab.evaluate("document.activeElement.textContent") == "Reset"
 
 
-PLANE = "attention", "cost", "optimizers", "scramble", "simplex"  # have a point to drag both ways
+PLANE = (
+    "attention",
+    "balls",
+    "cost",
+    "optimizers",
+    "scramble",
+    "simplex",
+)  # have a point to drag both ways
 PLACE = "s => ['now', 'min', 'max'].map((what) => Number(s.getAttribute(`aria-value${what}`)))"
 SMALL = """(root) =>
     [...root.querySelectorAll("button, input, select, circle.halo:not([role])")].filter((part) => {

@@ -336,3 +336,50 @@ def test_the_means_over_the_masks_approach_the_input(explore):
     fresh = draw.uniforms(4) >= 0.25
     dx = ops.dropout_backward(CATS_COTANGENT, DropoutCache(fresh, 0.25))
     close(figure.grid("dx", 4), dx)
+
+
+def test_the_steepest_directions_attain_the_dual_norms(explore):
+    figure = explore("balls")
+    close(figure.shown("euclidean", "max", "sum"), [math.hypot(2, 0.8), 2.8, 2])
+    figure.slide(angle=120)
+    g = math.hypot(2, 0.8) * np.array([math.cos(math.radians(120)), math.sin(math.radians(120))])
+    norms = [np.linalg.norm(g, order) for order in (2, 1, np.inf)]
+    close(figure.shown("euclidean", "max", "sum"), norms)
+    assert figure.said().endswith("max (−1.00, 1.00), sum (0.00, 1.00).")
+
+
+def test_a_ring_gives_every_rank_every_sum_and_is_fastest_when_evenly_cut(explore):
+    figure = explore("ring")
+    counts = figure.root.locator("svg rect + text")
+    ranks, summed = 4, np.eye(4, dtype=bool)[:, np.newaxis].repeat(4, axis=1)
+    for step in range(2 * (ranks - 1) + 1):
+        figure.slide(after=step)
+        shown = np.reshape([int(text) for text in counts.all_inner_texts()[:16]], (4, 4))
+        assert (shown == summed.sum(axis=-1)).all()
+        before = summed.copy()
+        for rank in range(ranks):  # equation eq:ring, what is complete stays complete
+            to, piece = (rank + 1) % ranks, (rank - step) % ranks
+            summed[to, piece] |= before[rank, piece]
+    assert (shown == ranks).all()
+    close(figure.shown("sent", "time"), [2 * 3 / 4 * 24, 2 * 3 * 6])
+    figure.press("cut 2", "ArrowRight", "ArrowRight")
+    close(figure.shown("sent", "time"), [24 + 8 + 6, 2 * 3 * 8])
+
+
+def test_a_drawn_schedule_gives_the_expected_loss_of_the_chapter(explore):
+    figure = explore("schedule")
+    figure.choose("from", "linear")
+    close(*figure.shown("end", "linear"))
+    figure.press("rate at step 0", "End")
+    figure.press("rate at step 300", "Home")
+    rates = [
+        2 * (140 - float(figure.root.get_by_label(f"rate at step {t}").get_attribute("cy"))) / 124
+        for t in range(0, 301, 50)
+    ]
+    assert (rates[0], rates[-1]) == (2, 0)
+    a = np.array([1, 0.3, 0.1, 0.03])
+    mean, variance = 1 / np.sqrt(a), np.zeros(4)
+    for rate in np.interp(np.arange(300) + 0.5, np.arange(0, 301, 50), rates):
+        mean = (1 - rate * a) * mean
+        variance = (1 - rate * a) ** 2 * variance + rate**2 * 0.02
+    close(figure.shown("end"), (a / 2 * (mean**2 + variance)).sum(), rtol=1e-9)

@@ -19,6 +19,9 @@ PAGES = {
     "gain": "280_signal_propagation",
     "dropout": "290_dropout",
     "cost": "410_cost",
+    "schedule": "250_schedules",
+    "balls": "260_steepest_descent",
+    "ring": "450_many_machines",
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import transformer_core
 from transformer_core.foundation.files import read_json, to_json, write_atomically
 from transformer_practice.cases.curves import curve_svg
-from transformer_practice.cases.exhibits import ROOMS, SUSPECTS
+from transformer_practice.cases.exhibits import ROOMS, SUSPECTS, Exhibit
 from transformer_practice.cases.questions import OPS, QUESTIONS, Rows, ask, differing, price
 from transformer_practice.cases.trainings import TASKS, trained
 from transformer_practice.engine.planting import edited, places, planted
@@ -83,8 +83,7 @@ class Museum:
 
     def draw(self, seed):
         rng = np.random.default_rng(seed)
-        drawn = [room[rng.integers(len(room))] for room in ROOMS]
-        self.exhibits = [drawn[i] for i in rng.permutation(len(drawn))]
+        self.exhibits = drawn(rng)
         salt = rng.bytes(8).hex()
         names = [salted(salt, exhibit.name) for exhibit in self.exhibits]
         self.plan = {"seed": seed, "salt": salt, "names": names}
@@ -309,6 +308,12 @@ class Museum:
     def write(self, path, content):
         write_atomically(path, content)
         self.say(f"wrote {path}")
+
+
+def drawn(rng: np.random.Generator) -> list[Exhibit]:
+    """Draw an exhibit from each room, and their order."""
+    found = [room[rng.integers(len(room))] for room in ROOMS]
+    return [found[i] for i in rng.permutation(len(found))]
 
 
 def salted(salt, name):
