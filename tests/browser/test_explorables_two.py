@@ -354,7 +354,7 @@ def test_a_ring_gives_every_rank_every_sum_and_is_fastest_when_evenly_cut(explor
     ranks, summed = 4, np.eye(4, dtype=bool)[:, np.newaxis].repeat(4, axis=1)
     for step in range(2 * (ranks - 1) + 1):
         figure.slide(after=step)
-        shown = np.reshape([int(text) for text in counts.all_inner_texts()[:16]], (4, 4))
+        shown = np.reshape([int(text) for text in counts.all_text_contents()[:16]], (4, 4))
         assert (shown == summed.sum(axis=-1)).all()
         before = summed.copy()
         for rank in range(ranks):  # equation eq:ring, what is complete stays complete

@@ -3,12 +3,12 @@
 explore("ring", ({ stage, controls, say }) => {
   const { draw, number, handle, make, readout, slider } = explore;
   const N = 4, S = 24, STEPS = 2 * (N - 1), HUES = ["blue", "orange", "green", "cotangent"];
-  let cuts = [6, 12, 18], after = 0;
+  let cuts = [6, 12, 18], after = 1;
 
   const WIDTH = 340, HEIGHT = 330, CELL = 22, LEFT = 20, SCALE = (WIDTH - 2 * LEFT) / S;
   const drawing = explore.canvas(stage, WIDTH, HEIGHT, "Four ranks in a ring with four pieces each, and the array that is cut into these pieces");
   const PLACES = [[126, 20], [226, 110], [126, 200], [26, 110]]; // of the ranks’ first cells
-  const ARROWS = [["M220 32Q258 42 266 92", 262, 58], ["M266 142Q258 196 220 212", 262, 190], ["M120 212Q80 196 70 142", 74, 190], ["M70 92Q80 42 120 32", 74, 58]];
+  const ARROWS = [["M220 32Q258 42 266 92", 264, 56, "start"], ["M266 142Q258 196 220 212", 264, 192, "start"], ["M120 212Q80 196 70 142", 76, 192, "end"], ["M70 92Q80 42 120 32", 76, 56, "end"]];
   const modulo = (n) => ((n % N) + N) % N;
 
   const cells = PLACES.map(([x, y], r) => {
@@ -18,9 +18,9 @@ explore("ring", ({ stage, controls, say }) => {
       text: draw(drawing, "text", { x: x + CELL * (p + 0.5), y: y + 16, "text-anchor": "middle" }),
     }));
   });
-  const arrows = ARROWS.map(([d, x, y]) => ({
+  const arrows = ARROWS.map(([d, x, y, anchor]) => ({
     line: draw(drawing, "path", { d, fill: "none", stroke: "var(--soft)", "stroke-width": 2 }),
-    text: draw(drawing, "text", { x, y, "text-anchor": "middle" }),
+    text: draw(drawing, "text", { x, y, "text-anchor": anchor }),
   }));
   const pieces = HUES.map((hue) => draw(drawing, "rect", { y: 270, height: 26, fill: `var(--${hue})`, opacity: 0.45 }));
   const sizes = HUES.map(() => draw(drawing, "text", { y: 316, "text-anchor": "middle" }));
@@ -45,7 +45,7 @@ explore("ring", ({ stage, controls, say }) => {
     arrows.forEach(({ line, text }, r) => {
       const p = modulo(r - after);
       line.setAttribute("stroke", after < STEPS ? `var(--${HUES[p]})` : "var(--line)");
-      text.textContent = after < STEPS ? `piece ${p}, ${size[p]} MB` : "";
+      text.textContent = after < STEPS ? `${p}: ${size[p]} MB` : "";
     });
     pieces.forEach((piece, p) => {
       piece.setAttribute("x", LEFT + SCALE * ends[p]);
@@ -60,7 +60,7 @@ explore("ring", ({ stage, controls, say }) => {
     const state = after < N - 1 ? "pieces are being added" : after < STEPS ? "complete sums are passed on" : "every rank has the sum";
     say(`After ${after} of ${STEPS} steps ${state}. Each step takes as long as its largest piece, ${Math.max(...size)} ms: ${time} ms in all, ${number(time / 36)} times an even cut.`);
   };
-  slider(controls, { name: "after", label: "steps", min: 0, max: STEPS, step: 1, value: 0, format: String }, (v) => { after = v; show(); });
+  slider(controls, { name: "after", label: "steps", min: 0, max: STEPS, step: 1, value: after, format: String }, (v) => { after = v; show(); });
   const grips = cuts.map((cut, n) => handle(drawing, { label: `cut ${n + 1}`, x: LEFT + SCALE * cut, y: 283, step: SCALE }, (x) => {
     const ends = [0, ...cuts, S];
     cuts[n] = Math.max(ends[n] + 1, Math.min(ends[n + 2] - 1, Math.round((x - LEFT) / SCALE)));
