@@ -317,6 +317,14 @@ def test_the_fit_finds_what_made_the_times():
     assert found == pytest.approx(network, rel=1e-9)
 
 
+def test_errors_in_long_messages_do_not_hide_the_latency():
+    network = Network(2e-5, 3e-10)
+    loads = [cost.all_reduce(2, 10**k) for k in range(1, 9)]
+    seconds = [load.seconds(network) for load in loads]
+    seconds[-2:] = 1.4 * seconds[-2], 1.1 * seconds[-1]
+    assert cost.fit(loads, seconds).alpha == pytest.approx(2e-5, rel=0.2)
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match=r"^stage: expected 1, 2 or 3, got 4"):
         cost.sharded(SIZES, 8, 2, stage=4)

@@ -46,6 +46,7 @@ CHAPTERS = (
     "450_many_machines",
     "460_one_layer",
     "470_internet_scale",
+    "480_local_steps",
     "910_taylor",
     "920_jacobians",
     "930_eigenvalues",
