@@ -34,8 +34,6 @@ def seconds_points():
 
 EXERCISES = [
     Exercise(
-        forward=all_reduce_seconds,
-        returns=("ring", "doubling", "halving"),
-        points=seconds_points,
+        forward=all_reduce_seconds, returns=("ring", "doubling", "halving"), points=seconds_points
     )
 ]
