@@ -36,8 +36,6 @@ MUSEUM = {  # what is shown in training there
     "heads-joined-by-reshape",
     "decoder-target-not-shifted",
     "adam-no-bias-correction",
-    "residual-dropout-forgotten",
-    "cross-entropy-mean-over-everything",
 }
 
 
