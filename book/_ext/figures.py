@@ -108,15 +108,19 @@ def attribute(text):
     return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
 
 
+def load(env, *scripts):
+    """Let the page load scripts and style sheets of _static, in their order."""
+    loaded = env.metadata[env.docname].setdefault("scripts", [])
+    loaded += [script for script in scripts if script not in loaded]
+
+
 class Figure(SphinxDirective):
     """A directive that draws; its body is the caption."""
 
     has_content = True
 
     def load(self, *scripts):
-        """Let the page load scripts and style sheets of _static, in their order."""
-        loaded = self.env.metadata[self.env.docname].setdefault("scripts", [])
-        loaded += [script for script in scripts if script not in loaded]
+        load(self.env, *scripts)
 
     def figure(self, html, classes, name=None, caption=("caption",)):
         """A container of HTML and the caption, which is in one of its own if it has a class.

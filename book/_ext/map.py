@@ -8,8 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import arrays
 from docutils import nodes
-from figures import attribute
+from figures import attribute, load
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
@@ -107,6 +108,19 @@ PLACES = MAP["places"]
 PANELS = {name: (each["label"], [*things(each["things"])]) for name, each in MAP["panels"].items()}
 
 
+# The boxes of the encoder alone, from the words to the loss.
+BOXES = sorted(
+    (
+        thing
+        for thing in PANELS["model"][1]
+        if isinstance(thing, Part)
+        and thing.chapter not in ("010", "280")
+        and (thing.x < 160 or thing.chapter in ("130", "140"))
+    ),
+    key=lambda part: -part.y,
+)
+
+
 def page_of(part):
     (chapter,) = (page for page in PLACES if page.startswith(part.chapter))
     return chapter
@@ -123,6 +137,7 @@ def link(part, here, titles):
     """A part that leads to its chapter."""
     chapter = page_of(part)
     lit = ' aria-current="page"' if chapter == here else ""
+    box = f' data-box="{BOXES.index(part)}"' if part in BOXES else ""
     x, middle = part.x + part.width / 2, part.y + part.height / 2
     lines = [(line, "name") for line in part.label.split("|")]
     lines += [(part.below, "shape")] * bool(part.below)
@@ -133,7 +148,7 @@ def link(part, here, titles):
     )
     title = attribute(titles.get(chapter, chapter))
     return (
-        f'<a href="{chapter}.html" class="{part.kind}"{lit}><title>{title}</title>'
+        f'<a href="{chapter}.html" class="{part.kind}"{lit}{box}><title>{title}</title>'
         f"{rectangle(part, 'box')}{texts}</a>"
     )
 
@@ -179,8 +194,8 @@ def draw_map(here="", titles=None, panels=PANELS):
     return '<div class="architecture">\n' + "\n".join(drawings) + "\n</div>"
 
 
-def draw_strip(here, titles):
-    """The map in small with a chapter's parts lit, which opens to the map itself."""
+def draw_strip(here, titles, numbers=""):
+    """The map in small with a chapter's parts lit, which opens to the map, and numbers under it."""
     rectangles = [
         rectangle(thing, "lit" if page_of(thing) == here else "box", n * (WIDTH + GAP))
         for n, (_, things) in enumerate(PANELS.values())
@@ -188,11 +203,12 @@ def draw_strip(here, titles):
         if isinstance(thing, Part)
     ]
     width = len(PANELS) * (WIDTH + GAP) - GAP
+    whole = "The map" + " and its numbers" * bool(numbers)
     return (
         f'<details class="architecture-strip">\n<summary><svg viewBox="0 0 {width} {HEIGHT}" '
         f'aria-hidden="true">{"".join(rectangles)}</svg><span>You are here: '
-        f"{PLACES[here]}. <span>The map</span></span></summary>\n"
-        f"{draw_map(here, titles)}\n</details>"
+        f"{PLACES[here]}. <span>{whole}</span></span></summary>\n"
+        f"{draw_map(here, titles)}\n{numbers}</details>"
     )
 
 
@@ -236,7 +252,10 @@ class MapOnThePage(SphinxPostTransform):
                 figure.replace_self(Drawing(html=drawing))
         if here:
             title = next(self.document.findall(nodes.title))
-            strip = Drawing(html=draw_strip(here, titles))
+            numbers = arrays.of_chapter(here)
+            if numbers:
+                load(self.env, *arrays.LOADED)
+            strip = Drawing(html=draw_strip(here, titles, numbers))
             title.parent.insert(title.parent.index(title) + 1, strip)
 
 

@@ -30,6 +30,7 @@ document.addEventListener("DOMContentLoaded", () => {
       }
       count.textContent = at < 0 ? `${sentences.length} steps` : `${at + 1} of ${sentences.length}`;
       said.replaceChildren(...(at < 0 ? [] : sentences[at].cloneNode(true).childNodes));
+      graph.dispatchEvent(new Event("step"));
     };
     const button = (text, press) => {
       const made = make("button", { type: "button", textContent: text });
