@@ -17,6 +17,7 @@ from graphs import GRAPHS, MACRON, PACKAGE, Graph, described, marked, number
 
 REFERENCE = re.compile(r"(\w+)\[(\d)(?:,(\d))?\]")
 LOADED = ("arrays.js", "arrays.css")
+OPENED = '<p class="opened" role="status">Press a number: here it opens into its sum.</p>'
 FUNCTIONS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "max": np.maximum}
 
 
@@ -28,7 +29,7 @@ def expanded(rule, letters, sizes):
 
     def at(text, numbers):
         for letter, place in numbers.items():
-            text = re.sub(rf"(?<!\w){letter}(?=[],=])", str(number), text)
+            text = re.sub(rf"(?<!\w){letter}(?=[],=])", str(place), text)
         return text
 
     while "Σ" in rule:
@@ -168,7 +169,7 @@ def of_chapter(page):
         '<div id="cats-chase-mice" class="arrays"><p><em>cats chase mice</em> in this box: '
         "values on blue, gradients of the loss on purple. Press a number to see its sum. "
         '<a href="010_transformer.html#graph-transformer">The whole model</a></p>'
-        f'<div class="boxes">{boxes(graph, own, links=False)}{given}</div></div>'
+        f'<div class="boxes">{boxes(graph, own, links=False)}{given}</div>{OPENED}</div>'
     )
 
 
@@ -190,7 +191,8 @@ class ArraysDirective(Figure):
         overview["map"] = ["model"]
         tables = boxes(graph, graph.parts, graph.first_shown())
         drawings = nodes.container(classes=["drawings"])
-        drawings += [overview, nodes.raw("", f'<div class="boxes">{tables}</div>', format="html")]
+        html = f'<div class="boxes">{tables}</div>{OPENED}'
+        drawings += [overview, nodes.raw("", html, format="html")]
         figure.insert(0, drawings)
         return [figure]
 

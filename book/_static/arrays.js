@@ -12,13 +12,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const shown = (text) => SIGNS.reduce((so, [sign, as]) => so.replace(sign, as), text);
 
   for (const whole of document.querySelectorAll(".arrays")) {
-    const boxes = whole.querySelector(".boxes");
-    const opened = document.createElement("p");
-    opened.className = "opened";
-    opened.setAttribute("role", "status");
-    opened.textContent = "Press a number: here it opens into its sum.";
-    boxes.after(opened);
-    boxes.tabIndex = -1;
+    const boxes = whole.querySelector(".boxes"), opened = whole.querySelector(".opened");
     const cell = (name, row, column = 0) =>
       boxes.querySelector(`table[data-array="${name}"]`).rows[row].querySelectorAll("td")[column];
 
