@@ -64,7 +64,9 @@ def test_a_cell_opens_into_a_sum_that_adds_up(press, array, at):
     press(cell)
     terms, result = figure.locator(".opened").inner_text().split(": ", 1)[1].rsplit(" = ", 1)
     assert value_of(terms) == pytest.approx(value_of(result), abs=1e-12)
-    assert result.startswith(cell.inner_text()) and figure.locator("td.from").count() >= 3
+    unit = cell.evaluate("cell => cell.closest('table').dataset.unit ?? '1'")
+    assert value_of(result) == pytest.approx(value_of(f"({cell.inner_text()}) * ({unit})"))
+    assert figure.locator("td.from").count() >= 3
     sizes = [cell.bounding_box()[side] for side in ("width", "height")]
     assert min(sizes) >= (43.5 if tab.viewport_size["width"] < 400 else 31)
 
