@@ -49,6 +49,7 @@ def test_it_goes_forward_and_back_and_lights_its_box_of_the_map(press):
     assert seen == sorted(seen, reverse=True) and seen[0] > seen[-1] == 0
     press(back)
     assert figure.locator(".count").inner_text() == f"{steps - 1} of {steps}"
+    assert figure.locator("a[data-box]:visible").count() == 10
     assert forward.bounding_box()["height"] >= 44
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
