@@ -1,4 +1,4 @@
-"""What a page loads is what it uses: the theme and MathJax bring far more."""
+"""What a page loads is what it uses: the theme brings far more."""
 
 import re
 import shutil
@@ -7,20 +7,6 @@ from pathlib import Path
 
 import tinycss2
 
-MATHJAX = [
-    "startup.js",
-    "core.js",
-    "input/tex-base.js",
-    "input/tex/extensions/ams.js",
-    "input/tex/extensions/color.js",
-    "input/tex/extensions/configmacros.js",
-    "input/tex/extensions/html.js",
-    "input/tex/extensions/newcommand.js",
-    "output/chtml.js",
-    "output/chtml/fonts/tex.js",
-    "output/chtml/fonts/woff-v2",
-    "a11y/assistive-mml.js",
-]
 SCRIPT = r"\s*<script[^>]*\b{}\.js[^>]*></script>"
 SHEETS = ["styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css"]
 
@@ -35,26 +21,16 @@ def give_the_template_its_function(app, page, template, context, doctree):
     context["without_scripts"] = without_scripts
 
 
-def choose_mathjax(app, config):
-    config.mathjax_path = "mathjax/startup.js"  # which loads the parts named in _config.yml
-
-
 def leave_out(app, exception):
-    """Take away what no page uses: parts of MathJax, Font Awesome, rules of style sheets."""
+    """Take away what no page uses: Font Awesome, rules of style sheets."""
     if exception or app.builder.format != "html":
         return
     static = Path(app.outdir, "_static")
-    mathjax = static / "mathjax"
-    for path in mathjax.rglob("*"):
-        name = path.relative_to(mathjax).as_posix()
-        if path.is_file() and not name.startswith(tuple(MATHJAX)):
-            path.unlink()
     shutil.rmtree(static / "vendor", ignore_errors=True)
     (static / "scripts" / "fontawesome.js").unlink(missing_ok=True)
     used = set()
     for path in [*Path(app.outdir).rglob("*.html"), *static.rglob("*.js")]:
-        if mathjax not in path.parents:
-            used |= set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
+        used |= set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
     for path in [path for sheet in SHEETS for path in static.glob(sheet)]:
         path.write_text(pruned(path.read_text(encoding="utf-8"), used), encoding="utf-8")
 
@@ -87,7 +63,6 @@ def needed(selector, used):
 
 
 def setup(app):
-    app.connect("config-inited", choose_mathjax, priority=900)
     app.connect("html-page-context", give_the_template_its_function)
     app.connect("build-finished", leave_out, priority=900)
     return {"parallel_read_safe": True}

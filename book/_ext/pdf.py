@@ -83,14 +83,10 @@ PREPARE = """([name, pages, solutions]) => {
             to.innerHTML = `<a href="book:solutions/${name}#${answer.id}">Solution</a>`;
             answer.replaceWith(to);
         }
-    for (const formula of article.querySelectorAll("mjx-container[display=true]")) {
-        const room = formula.parentElement.clientWidth;
-        const width = formula.querySelector("mjx-math").getBoundingClientRect().width;
-        const number = formula.parentElement.querySelector(".eqno")?.offsetWidth ?? 0;
-        if (width + number > room) formula.style.fontSize = `${100 * (room - number) / width}%`;
-    }
+    for (const {style, clientWidth, scrollWidth} of article.querySelectorAll(".formula"))
+        if (scrollWidth > clientWidth) style.fontSize = `${100 * clientWidth / scrollWidth}%`;
     for (const place of [...article.querySelectorAll("[id]")])
-        if (!place.closest("svg, mjx-container")) {
+        if (!place.closest("svg, math")) {
             const link = document.createElement("a");
             link.href = "#" + place.id;
             link.hidden = true;
@@ -114,7 +110,6 @@ def print_page(tab, html, page, names, first, solutions=False):
     """Print a page of the built book, its first page with a number; return title and file."""
     name = page.rpartition("/")[2]
     tab.goto((html / f"{page}.html").as_uri())
-    tab.evaluate("async () => { await window.MathJax?.startup?.promise }")
     tab.evaluate("async () => { await document.fonts.ready }")
     title, answers = tab.evaluate(PREPARE, [name, names, solutions])
     if solutions and not answers:

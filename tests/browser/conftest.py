@@ -21,10 +21,8 @@ def browser():
 class View:
     """A tab that shows one page of the book after another, and notes what goes wrong there."""
 
-    def __init__(self, browser, typeset, settings):
+    def __init__(self, browser, settings):
         self.context = browser.new_context(offline=True, **settings)
-        if not typeset:
-            self.context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
         self.tab = self.context.new_page()
         self.tab.on("request", lambda request: self.requests.append(request.url))
         self.tab.on("requestfailed", lambda request: self.failures.append(request.url))
@@ -43,18 +41,15 @@ class View:
 
 @pytest.fixture(scope="session")
 def views(browser):
-    """One tab for all pages under the same settings: a new one takes longer than most pages.
-
-    Formulas take seconds; without ``typeset`` they are left as they are written.
-    """
+    """One tab of a name for all pages under the same settings: a new one takes longer than most."""
     if not (ROOT / "_build/html/index.html").exists():
         pytest.skip("no book in _build/html: run make book")
     opened = {}
 
-    def view(typeset=True, **settings):
-        key = typeset, repr(sorted(settings.items()))
+    def view(tab="", **settings):
+        key = tab, repr(sorted(settings.items()))
         if key not in opened:
-            opened[key] = View(browser, typeset, settings)
+            opened[key] = View(browser, settings)
         return opened[key]
 
     return view
@@ -67,7 +62,7 @@ def explore(views):
 
     def start(name, width=1280, **settings):
         size = {"width": width, "height": 900}
-        opened.append(Explorable(views(typeset=False, viewport=size, **settings), name))
+        opened.append(Explorable(views(viewport=size, **settings), name))
         return opened[-1]
 
     yield start

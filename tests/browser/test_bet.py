@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture(params=[1280, 390])
 def bet(views, request):
     size = {"width": request.param, "height": 900}
-    view = views(typeset=False, viewport=size).open("book/intro")
+    view = views(viewport=size).open("book/intro")
     yield view.tab.locator("#explorable-bet")
     assert view.errors == []
 
@@ -37,7 +37,7 @@ def test_the_reader_bets_and_three_judges_answer(bet, letter, said):
 
 
 def test_without_motion_and_without_scripts_the_curves_stand_there(views):
-    still = views(typeset=False, reduced_motion="reduce").open("book/intro").tab
+    still = views(reduced_motion="reduce").open("book/intro").tab
     times = "all => all.map((curve) => getComputedStyle(curve).animationDuration)"
     assert set(still.locator("#explorable-bet .curve").evaluate_all(times)) <= {"0s"}
     plain = views(java_script_enabled=False).open("book/intro").tab

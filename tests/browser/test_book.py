@@ -25,10 +25,9 @@ def url(page):
 
 
 def open_page(view, page):
-    """Open a page, and wait until its mathematics and its fonts are there."""
+    """Open a page, and wait until its fonts are there."""
     resize(view, LAPTOP)
     view.open(page)
-    view.tab.evaluate("async () => { await window.MathJax?.startup?.promise }")
     view.tab.evaluate("async () => { await document.fonts.ready }")
     return view
 
@@ -54,8 +53,8 @@ def view(views, request):
 
 @pytest.fixture(scope="module", params=PAGES)
 def tab(views, request):
-    """A page that tests click on; no test clicks on its formulas."""
-    return open_page(views(typeset=False, **WINDOW), request.param).tab
+    """A page that tests click on."""
+    return open_page(views(tab="clicked", **WINDOW), request.param).tab
 
 
 @pytest.fixture
@@ -130,8 +129,8 @@ QUICK_MAP = """class {
 # axe passes over what is in a formula, and tokens of one look in one block of code have one
 # contrast: without the former, and looking at the first of the latter, it takes a third.
 AXE = """async (rules) => {
-    const formulas = [...document.querySelectorAll("mjx-container")].map((formula) => {
-        const {width, height} = formula.firstElementChild.getBoundingClientRect();
+    const formulas = [...document.querySelectorAll("math")].map((formula) => {
+        const {width, height} = formula.getBoundingClientRect();
         return {formula, parts: [...formula.childNodes], width, height};
     });
     for (const {formula, width, height} of formulas) {
@@ -155,7 +154,7 @@ AXE = """async (rules) => {
         }
     }
     axe.configure({rules: [{id: "color-contrast", selector: ":not([data-again])"}]});
-    const {violations} = await axe.run({exclude: ["mjx-container"]}, {
+    const {violations} = await axe.run({exclude: ["math"]}, {
         preload: false,
         resultTypes: ["violations"],
         ...(rules && {runOnly: rules}),
@@ -195,9 +194,36 @@ def test_all_that_is_clicked_has_the_focus_in_turn(view):
 def test_mathematics_is_typeset(view):
     if not view.page.startswith("book/api_"):  # their formulas come from the docstrings
         assert (view.tab.locator(".math").count() > 0) == has_mathematics(view.page)
-    assert view.tab.locator(".math:not(:has(mjx-container))").count() == 0
-    assert view.tab.locator("mjx-merror").count() == 0
+    assert view.tab.locator(".math:not(:has(math > *))").count() == 0
+    assert view.tab.locator("merror").count() == 0
+    assert not re.search(r"\\[\[(a-z]", "".join(view.tab.locator("math").all_text_contents()))
+    assert view.tab.evaluate(FACE) == []
+    assert view.tab.evaluate(WITHOUT_HUE) == []
     assert "???" not in view.tab.locator("article").inner_text()
+
+
+# Formulas that are not in their face, or that show a style of letters which browsers do not know.
+FACE = """() => [...document.querySelectorAll("math")]
+    .filter((formula) => !getComputedStyle(formula).fontFamily.startsWith('"STIX Two Math"')
+        || formula.querySelector("[mathvariant]:not([mathvariant=normal])"))
+    .map((formula) => formula.textContent)
+    .concat(document.querySelector("math") && !document.fonts.check("16px 'STIX Two Math'")
+        ? ["the face is not loaded"] : [])"""
+
+
+# Symbols of a quantity that do not have its hue; a coloured term keeps its own.
+WITHOUT_HUE = """() => {
+    const probe = document.body.appendChild(document.createElement("i"));
+    const without = ["query", "key", "value", "cotangent"].flatMap((hue) => {
+        probe.style.color = `var(--${hue})`;
+        const {color} = getComputedStyle(probe);
+        return [...document.querySelectorAll(`article math .${hue}`)].filter((symbol) =>
+            !symbol.closest("[mathcolor]") && !symbol.querySelector("[class]")
+            && getComputedStyle(symbol).color !== color);
+    }).map((symbol) => symbol.outerHTML);
+    probe.remove();
+    return without;
+}"""
 
 
 def test_every_image_has_an_alternative_text(view):
@@ -233,7 +259,7 @@ CUT_OFF = """() => {
             || rectangle.right > box.right + 1 && overflow() === "hidden";
     };
     // An editor lays out the numbers of its lines when they come into sight.
-    const seen = (element) => !element.closest("mjx-assistive-mml, .cm-gutters")
+    const seen = (element) => !element.closest(".cm-gutters")
         && element.checkVisibility({opacityProperty: true, visibilityProperty: true});
     const article = document.querySelector("article");
     const found = [];
@@ -246,7 +272,7 @@ CUT_OFF = """() => {
                 && [...range.getClientRects()].some((line) => cutOff(line, node.parentElement)))
             found.push(node.data);
     }
-    for (const formula of article.querySelectorAll("mjx-math"))
+    for (const formula of article.querySelectorAll("math"))
         if (seen(formula) && cutOff(formula.getBoundingClientRect(), formula.parentElement))
             found.push(formula.closest(".math").textContent);
     return found;
@@ -265,7 +291,7 @@ OVERLAPPED = """() => {
     for (const note of article.querySelectorAll(".margin")) {
         const {left, top, right, bottom} = note.getBoundingClientRect();
         for (const other of article.querySelectorAll(
-            ":is(p, li, h2, h3, pre, table, svg, .margin, .proof, mjx-container)"
+            ":is(p, li, h2, h3, pre, table, svg, .margin, .proof, math)"
         )) {
             const box = other.getBoundingClientRect();
             if (!note.contains(other) && !other.contains(note) && other.checkVisibility()
@@ -283,10 +309,11 @@ def test_a_formula_that_fits_does_not_scroll(view, width):
     resize(view, width)
     slack = 4  # a bar may stand out over its letter
     scrolling = view.tab.locator("article").evaluate(
-        """(article, slack) => [...article.querySelectorAll(".math, mjx-container")]
+        """(article, slack) => [...article.querySelectorAll(".math, .formula")]
             .filter((box) => getComputedStyle(box).overflowX === "auto"
                 && box.scrollWidth > box.clientWidth + slack
-                && box.querySelector("mjx-math").offsetWidth <= box.clientWidth)
+                && [...box.querySelectorAll("math")].every(
+                    (formula) => formula.getBoundingClientRect().width <= box.clientWidth))
             .map((box) => box.textContent)""",
         slack,
     )
@@ -371,9 +398,9 @@ def test_no_displayed_formula_is_clipped_without_a_cue(view, width):
     assert view.tab.evaluate(CLIPPED) == []
 
 
-CLIPPED = """() => [...document.querySelectorAll("article div.math > mjx-container")]
+CLIPPED = """() => [...document.querySelectorAll("article .formula")]
     .filter((box) => box.checkVisibility()
-        && box.querySelector("mjx-math").offsetWidth > box.clientWidth + 1
+        && box.scrollWidth > box.clientWidth + 1
         && !(box.classList.contains("scrolls") && box.tabIndex === 0
             && getComputedStyle(box).maskImage !== "none"))
     .map((box) => box.textContent)"""
@@ -421,13 +448,13 @@ def test_sizes_of_type_are_in_one_order(views):
     """Formulas match the text, code is a little smaller, headings descend."""
     tab = open_page(views(**WINDOW), "book/210_attention").tab
     sizes, line = tab.evaluate(SIZES), tab.evaluate(CHARACTERS_A_LINE)
-    assert 1 <= sizes["p mjx-container"] / sizes["p"] <= 1.08
+    assert 1 <= sizes["p math"] / sizes["p"] <= 1.08
     assert 14 <= sizes["pre"] <= 15
     assert sizes["h1"] > sizes["h2"] > sizes["h3"] > sizes["p"]
     assert abs(line - 66) < 6
 
 
-SIZES = """() => Object.fromEntries(["h1", "h2", "h3", "p", "p mjx-container", "pre"].map(
+SIZES = """() => Object.fromEntries(["h1", "h2", "h3", "p", "p math", "pre"].map(
     (name) => [name, document.querySelector(`article ${name}`)]
 ).map(([name, element]) => [name, parseFloat(getComputedStyle(element).fontSize)]))"""
 CHARACTERS_A_LINE = """() => {

@@ -60,8 +60,8 @@ CONTRAST = """graph => {
 
 @pytest.fixture(scope="module", params=PAGES)
 def tab(views, request):
-    """A page with graphs, all of them whole, without its mathematics and without motion."""
-    tab = views(typeset=False, reduced_motion="reduce").open(f"book/{request.param}").tab
+    """A page with graphs, all of them whole and without motion."""
+    tab = views(reduced_motion="reduce").open(f"book/{request.param}").tab
     for button in tab.get_by_role("button", name="all", exact=True).all():
         button.click()
     assert tab.locator(".graph").count() == PAGES[request.param]
@@ -99,7 +99,7 @@ def test_buttons_and_arrow_keys_step_through(tab):
 
 
 def test_a_graph_begins_at_its_first_step(views):
-    tab = views(typeset=False, viewport=BESIDE).open("book/210_attention").tab
+    tab = views(viewport=BESIDE).open("book/210_attention").tab
     state = tab.locator(".graph").evaluate(STATE)
     assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
     assert state["hidden"] > 0
@@ -114,7 +114,7 @@ DERIVED = [p for p in PAGES if "\n% step " in (ROOT / f"book/{p}.md").read_text(
 
 @pytest.mark.parametrize("page", DERIVED)
 def test_a_graph_stays_beside_its_derivation_and_follows_the_reader(views, page):
-    tab = views(typeset=False, viewport=BESIDE).open(f"book/{page}").tab
+    tab = views(viewport=BESIDE).open(f"book/{page}").tab
     tab.set_viewport_size(BESIDE)
     for derivation in tab.locator(".derivation").all():
         graph, steps = derivation.locator(".graph"), derivation.locator(".step").all()

@@ -281,7 +281,6 @@ def view(request, browser):
     context = browser.new_context(
         offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
     )
-    context.route("**/mathjax/startup.js", lambda route: route.fulfill(body=""))
     tab = context.new_page()
     tab.goto((BOOK / PAGE).as_uri())
     yield tab

@@ -8,7 +8,7 @@ LAPTOP, PHONE = (1280, 800), (360, 740)
 
 @pytest.fixture(scope="module", params=["light", "dark"])
 def view(views, request):
-    return views(typeset=False, color_scheme=request.param)
+    return views(color_scheme=request.param)
 
 
 def open_page(view, page, size):

@@ -69,7 +69,7 @@ def open_page(views):
     opened = []
 
     def model(page, **settings):
-        opened.append(Model(views(typeset=False, **settings), page))
+        opened.append(Model(views(**settings), page))
         return opened[-1]
 
     yield model

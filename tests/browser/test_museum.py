@@ -142,7 +142,7 @@ def test_a_judge_who_says_nothing_has_missed_the_mistake(page):
 
 def test_a_link_opens_an_exhibit_which_ends_as_in_the_package(views):
     wanted = {run["settings"]["start"]: run["found"]["end"] for run in results("bet")[50:]}
-    view = views(typeset=False)
+    view = views()
     view.open("book/320_museum")
     box = view.tab.locator("#explorable-museum")
     height = box.bounding_box()["height"]
