@@ -112,7 +112,7 @@ KEPT = {
 KEPT |= {"depth", "voffset", "stretchy", "symmetric", "minsize", "maxsize", "lspace", "rspace"}
 KEPT |= {"movablelimits", "linethickness", "accent", "accentunder"}
 SIDE_BY_SIDE = 0.9  # em: such a space stands between formulas
-PHONE = 17  # em: what is wider than this, about, has to break on a phone
+PHONE = 15  # em: what is wider than this, about, has to break on a phone
 
 
 MATHML = {}  # of a formula, displayed or not: what MathJax makes of it
