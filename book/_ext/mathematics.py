@@ -288,7 +288,7 @@ def parts(elements, wide, marks=(gap, relation), attributes=()):
     for group, after in pairwise([*groups, []]):
         style = ""
         if marks[0] is gap:
-            style = f' class="beside" style="margin-right:{after[0].get("width") if after else 0}"'
+            style = f' style="margin-right:{after[0].get("width") if after else 0}"'
             group = group[1:] if gap(group[0]) else group
         html.append(f"<span{style}>{parts(group, wide, marks[1:], attributes)}</span>")
     return "".join(html)
