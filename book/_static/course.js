@@ -27,12 +27,13 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
     }
   }
 
-  // A fold whose title is a mark has a name that is read aloud.
+  // A fold whose title is a formula or a mark has a name that is read aloud.
   function named() {
     for (const summary of document.querySelectorAll("summary")) {
       const plain = summary.cloneNode(true);
-      plain.querySelectorAll("svg").forEach((part) => part.remove());
-      if (!plain.textContent.trim()) summary.setAttribute("aria-label", "Open and close");
+      plain.querySelectorAll("math, svg").forEach((part) => part.remove());
+      const formula = summary.querySelector("math")?.textContent;
+      if (!plain.textContent.trim()) summary.setAttribute("aria-label", formula || "Open and close");
     }
   }
 

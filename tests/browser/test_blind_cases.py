@@ -10,7 +10,7 @@ CASES = [run["found"] for run in results("blind_cases")]
 @pytest.fixture(params=[1280, 390])
 def game(views, request):
     phone = {"has_touch": True, "is_mobile": True} if request.param < 500 else {}
-    view = views(typeset=False, viewport={"width": request.param, "height": 900}, **phone)
+    view = views(viewport={"width": request.param, "height": 900}, **phone)
     tab = view.open("book/370_blind_cases").tab
     root = tab.locator("#explorable-blind_cases.alive")
     root.wait_for()
