@@ -12,7 +12,7 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 def press(request, views):
     """A figure on a desktop or a phone, and what presses there: a mouse or a finger."""
     phone = request.param == "phone"
-    view = views(typeset=False, **(PHONE if phone else {})).open("book/010_transformer")
+    view = views(**(PHONE if phone else {})).open("book/010_transformer")
     yield view.tab, (lambda at: at.tap()) if phone else (lambda at: at.click())
     assert view.errors == []
 
@@ -87,7 +87,7 @@ def test_a_box_leads_to_its_chapter_with_the_same_numbers(press):
 
 
 def test_the_keyboard_goes_from_cell_to_cell(views):
-    tab = views(typeset=False).open("book/010_transformer").tab
+    tab = views().open("book/010_transformer").tab
     figure = tab.locator("#graph-transformer")
     figure.locator('table[data-array="X"] td').first.focus()
     for key in ("ArrowDown", "ArrowRight"):
