@@ -6,6 +6,8 @@ import os
 import re
 import textwrap
 from difflib import SequenceMatcher
+from html import escape, unescape
+from itertools import pairwise
 from pathlib import Path
 
 from docutils import nodes
@@ -19,10 +21,12 @@ from transformer_practice.mistakes import MUTANTS
 class Source(SphinxDirective):
     """Show a function, class or method of the package as it is, without its docstrings.
 
-    ``{source} transformer_core/ops/softmax.py softmax_backward``
+    ``{source} transformer_core/ops/softmax.py softmax_backward``, and in its body which code
+    computes which symbol of the page's graph: ``x': dx *= weights``.
     """
 
     required_arguments = 2
+    has_content = True
 
     def run(self):
         path, name = self.arguments
@@ -48,6 +52,12 @@ class Source(SphinxDirective):
         code = textwrap.dedent("\n".join(shown))
         caption = nodes.caption("", "", nodes.literal("", path))
         block = nodes.literal_block(code, code, language="python")
+        block["symbols"] = []
+        for line in self.content:
+            symbol, _, piece = line.partition(": ")
+            if code.count(piece) != 1:
+                raise self.error(f"{name} has {code.count(piece)} times: {piece}")
+            block["symbols"].append((symbol, code.index(piece), code.index(piece) + len(piece)))
         container = nodes.container("", caption, block, literal_block=True)
         container["classes"] = ["literal-block-wrapper"]
         members = [f"{name}.{getattr(node, 'name', '')}" for node in definition.body]
@@ -61,6 +71,33 @@ class Source(SphinxDirective):
         domain = self.env.domains["std"]
         if place not in domain.anonlabels:
             domain.note_hyperlink_target(place, self.env.docname, place)
+
+
+def visit_listing(translator, node):
+    """Show a listing, in which each piece that computes a symbol has its class."""
+    try:
+        type(translator).visit_literal_block(translator, node)
+    finally:
+        if symbols := node.get("symbols"):
+            translator.body[-1] = with_symbols(translator.body[-1], symbols)
+
+
+def with_symbols(listing, symbols):
+    """Put spans around pieces of highlighted code: (symbol, begin, end)."""
+    before, pre, rest = listing.partition("<pre><span></span>")
+    code, after, end = rest.partition("</pre>")
+    marked, at = [], 0
+    for token, text in re.findall(r'(?:<span class="([^"]*)">)?([^<]+)(?:</span>)?', code):
+        text = unescape(text)
+        cuts = {cut - at for _, *ends in symbols for cut in ends if 0 < cut - at < len(text)}
+        for first, last in pairwise(sorted({0, len(text)} | cuts)):
+            opens = [symbol for symbol, begin, _ in symbols if begin == at + first]
+            marked += [f'<span class="sym:{escape(symbol)}">' for symbol in opens]
+            piece = escape(text[first:last], quote=False)
+            marked.append(f'<span class="{token}">{piece}</span>' if token else piece)
+            marked += ["</span>" for _, _, finish in symbols if finish == at + last]
+        at += len(text)
+    return before + pre + "".join(marked) + after + end
 
 
 class Mistake(SphinxDirective):
@@ -149,6 +186,7 @@ def setup(app):
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
     app.add_directive("notebook-cell", NotebookCell)
+    app.add_node(nodes.literal_block, override=True, html=(visit_listing, None))
     app.connect("doctree-read", make_cards)
     app.connect("config-inited", link_the_repository)
     app.connect("config-inited", leave_thebe_out)

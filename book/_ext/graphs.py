@@ -4,6 +4,9 @@
 run and the cotangents of its backward pass, and the steps in which they appear. It is laid out
 here twice, from left to right and, for a phone, from top to bottom; the text alternative is made
 from the same nodes. ``_static/graph.js`` steps through it. Without scripts all of it is shown.
+
+A value, a cotangent or a path back is a symbol, named as in a step: ``x``, ``x'``, ``x<mu``. What
+has the class ``sym:x'`` is lit together: here, in formulas (``\\sym{x'}{...}``), in ``{source}``.
 """
 
 import re
@@ -98,6 +101,7 @@ class Way:
     name: str
     values: np.ndarray
     hue: str = ""
+    says: str = ""
 
 
 @dataclass
@@ -105,7 +109,7 @@ class Node:
     """A quantity, its value and its cotangent, and where it stands: (rank, lane).
 
     by computes the value from those of the nodes named in of. The numbers are written in units:
-    ``unit=("ln 2", np.log(2))``.
+    ``unit=("ln 2", np.log(2))``. says adds how the code comes to them.
     """
 
     key: str
@@ -121,6 +125,7 @@ class Node:
     back_unit: tuple = ("", 1)
     rows: tuple = ()
     hue: str = ""
+    says: str = ""
 
     def __post_init__(self):
         self.value = np.asarray(self.value)
@@ -140,6 +145,16 @@ class Node:
             cotangent = np.asarray(self.cotangent)
             drawn.append(("'", self.back, self.back_unit, cotangent, "cotangent"))
         return drawn
+
+    def in_words(self):
+        """Each strip as an equation: ``"ā = (7, 0, 0)"``."""
+        says = {"": self.says} | {f"<{way.child}": way.says for way in self.ways}
+        return {
+            what: f"{name} = {self.written(np.asarray(values) / factor)}"
+            + f" · {unit}" * bool(unit)
+            + f" = {says.get(what)}" * bool(says.get(what))
+            for what, name, (unit, factor), values, _ in self.strips()
+        }
 
 
 @dataclass
@@ -174,10 +189,10 @@ class Graph:
         for parent in of.split():
             self.edges[parent, key] = Edge(parent, key)
 
-    def way(self, strip, name, values, hue=""):
+    def way(self, strip, name, values, hue="", says=""):
         """Say what comes back on an edge (``"x<y"``), where a node has several children."""
         parent, child = strip.split("<")
-        self.nodes[parent].ways.append(Way(child, name, values, hue))
+        self.nodes[parent].ways.append(Way(child, name, values, hue, says))
         self.edges[parent, child].hue = hue
 
     def place(self, wide, narrow=""):
@@ -422,9 +437,11 @@ def drawing(graph, name, kind):
                 f'y="{y + 4:.0f}">{escape(edge.label)}</text>'
             )
     for key, block in blocks.items():
+        numbers = block.node.in_words()
         for what, strip, unit, texts, hue, down in block.tables:
             strips.append(
-                f'<g class="strip {hue}" data-step="{first[key + what]}">'
+                f'<g class="strip {hue} sym:{escape(key + what)}" '
+                f'data-step="{first[key + what]}" data-number="{escape(numbers[what])}">'
                 + cells(block, strip, unit, texts, down, words=not what)
                 + "</g>"
             )
@@ -507,10 +524,7 @@ def in_words(graph, name):
     steps = "".join(f"<li>{marked(sentence)}</li>" for sentence, _ in graph.steps)
     lines = []
     for node in graph.nodes.values():
-        value, *others = (
-            f"{escape(strip)} = {values_in_words(node, values, unit)}"
-            for _, strip, unit, values, _ in node.strips()
-        )
+        value, *others = map(escape, node.in_words().values())
         lines.append(f"<tr><td>{value}</td><td>{'<br>'.join(others)}</td></tr>")
     return (
         f'<details class="graph-words" id="graph-{name}-words">'
@@ -518,12 +532,6 @@ def in_words(graph, name):
         f'<ol class="steps">{steps}</ol><table><thead><tr><th>Forward</th>'
         f"<th>Backward</th></tr></thead><tbody>{''.join(lines)}</tbody></table></details>"
     )
-
-
-def values_in_words(node, values, unit):
-    text, factor = unit
-    written = node.written(np.asarray(values) / factor)
-    return f"{written} · {text}" if text else written
 
 
 def figure(graph, name):

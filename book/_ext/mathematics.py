@@ -19,24 +19,30 @@ from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
 PARTS = ["core", "adaptors/liteDOM", "input/tex-base"] + [
-    f"input/tex/extensions/{name}"
-    for name in ("newcommand", "ams", "color", "configmacros", "html")
+    f"input/tex/extensions/{name}" for name in ("newcommand", "ams", "configmacros", "html")
 ]
 SCRIPT = r"""
 const {SerializedMmlVisitor} = MathJax._.core.MmlTree.SerializedMmlVisitor;
 MathJax._.handlers.html_ts.RegisterHTMLHandler(MathJax._.adaptors.liteAdaptor.liteAdaptor());
 const InputJax = new MathJax._.input.tex_ts.TeX({
-    packages: ["base", "ams", "color", "configmacros", "html"],
+    packages: ["base", "ams", "newcommand", "configmacros", "html"],
     macros: {
         R: "\\mathbb{R}",
         query: ["\\class{query}{#1}", 1],
         key: ["\\class{key}{#1}", 1],
         value: ["\\class{value}{#1}", 1],
-        cotangent: ["\\class{cotangent}{\\bar{#1}}", 1],
+        Q: "\\query{\\mathbf{Q}}", q: "\\query{q}",
+        K: "\\key{\\mathbf{K}}", k: "\\key{k}",
+        V: "\\value{\\mathbf{V}}", v: "\\value{v}",
+        scaleterm: ["\\class{scale-term}{#1}", 1],
+        meanterm: ["\\class{mean-term}{#1}", 1],
+        varianceterm: ["\\class{variance-term}{#1}", 1],
+        sym: ["\\class{sym:#1}{#2}", 2],
     },
     formatError(jax, error) { throw error; },
 });
 const book = MathJax._.mathjax.mathjax.document("", {InputJax});
+book.convert("\\let\\accentbar\\bar \\def\\bar#1{\\class{cotangent}{\\accentbar{#1}}}");
 const visitor = new SerializedMmlVisitor();
 const EM = {thinmathspace: 3 / 18, mediummathspace: 4 / 18, thickmathspace: 5 / 18};
 
@@ -99,16 +105,7 @@ BOLD_AND_OTHERS = {
     "monospace": "MONOSPACE",
 }
 ACCENTS = {"\u2015": "\u203e", "~": "˜", "^": "ˆ", "¯": "¯", "˙": "˙"}
-KEPT = {
-    "display",
-    "displaystyle",
-    "scriptlevel",
-    "class",
-    "mathcolor",
-    "mathsize",
-    "width",
-    "height",
-}
+KEPT = {"display", "displaystyle", "scriptlevel", "class", "mathsize", "width", "height"}
 KEPT |= {"depth", "voffset", "stretchy", "symmetric", "minsize", "maxsize", "lspace", "rspace"}
 KEPT |= {"movablelimits", "linethickness", "accent", "accentunder"}
 SIDE_BY_SIDE = 0.9  # em: such a space stands between formulas
@@ -204,7 +201,7 @@ def plain(element):
         (child,) = element
         if not element.attrib or element.tag == "mstyle" and child.tag == "mspace":
             return child
-        if not set(element.attrib) & {"mathcolor", *child.attrib}:
+        if not set(element.attrib) & set(child.attrib):
             child.attrib |= element.attrib
             return child
     return element

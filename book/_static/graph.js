@@ -1,7 +1,8 @@
 // Steps through the computation graphs: by button, or by arrow keys where the graph has the focus.
 // Each part of a drawing says in data-step when it appears, each edge in data-forward and data-back
 // when it is lit. After "all", and without scripts, everything is there. A graph that belongs to a
-// derivation is pinned beside it, and shows the step whose text is being read.
+// derivation is pinned beside it, and shows the step whose text is being read. Pointing at a symbol,
+// or a tap, lights it in formulas, code and drawing, with its number and its code; so do the steps.
 document.addEventListener("DOMContentLoaded", () => {
   "use strict";
   const make = (tag, properties, ...children) => {
@@ -9,6 +10,34 @@ document.addEventListener("DOMContentLoaded", () => {
     element.append(...children);
     return element;
   };
+
+  const note = make("div", { className: "symbol-note", hidden: true });
+  document.body.append(note);
+  const symbolOf = (place) => [...place.classList].find((name) => name.startsWith("sym:"));
+  const light = (symbols) => {
+    for (const part of document.querySelectorAll(".lit")) part.classList.remove("lit");
+    for (const symbol of symbols)
+      for (const part of document.getElementsByClassName(symbol)) part.classList.add("lit");
+  };
+  const point = (place) => {
+    if (!place && note.hidden) return;
+    light(place ? [symbolOf(place)] : []);
+    const codes = [...document.querySelectorAll("pre .lit")].map(({ textContent }) => textContent);
+    const numbers = [...document.querySelectorAll(".wide .lit")].map(({ dataset }) => dataset.number);
+    note.hidden = !place || !codes.length || !numbers.length;
+    if (note.hidden) return light([]);
+    note.replaceChildren(...numbers.map((textContent) => make("p", { textContent })),
+      ...(place.closest("pre") ? [] : codes).map((textContent) => make("code", { textContent })));
+    const box = place.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - note.offsetWidth - 8;
+    const above = box.bottom + note.offsetHeight + 8 > innerHeight;
+    note.style.left = `${scrollX + Math.max(8, Math.min(room, box.left))}px`;
+    note.style.top = `${scrollY + (above ? box.top - note.offsetHeight - 8 : box.bottom + 8)}px`;
+  };
+  const pointed = ({ target }) => point(target.closest?.("[class*='sym:']"));
+  document.addEventListener("pointerover", (event) => event.pointerType === "mouse" && pointed(event));
+  document.addEventListener("pointerup", pointed);
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && point());
 
   for (const graph of document.querySelectorAll(".graph")) {
     const drawings = graph.querySelector(".drawings");
@@ -32,12 +61,15 @@ document.addEventListener("DOMContentLoaded", () => {
       said.replaceChildren(...(at < 0 ? [] : sentences[at].cloneNode(true).childNodes));
       graph.dispatchEvent(new Event("step"));
     };
-    const button = (text, press) => {
+    const asked = (to) => { // by the reader, who is told, and shown the formula and the code
+      said.ariaLive = "polite";
+      go(to);
+      note.hidden = true;
+      light(parts.filter((part) => part.matches(".strip.new")).map(symbolOf));
+    };
+    const button = (text, to) => {
       const made = make("button", { type: "button", textContent: text });
-      made.addEventListener("click", () => {
-        said.ariaLive = "polite";
-        press();
-      });
+      made.addEventListener("click", () => asked(to()));
       return made;
     };
 
@@ -45,14 +77,14 @@ document.addEventListener("DOMContentLoaded", () => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
-      said.ariaLive = "polite";
-      go(Math.max(0, at + by));
+      asked(Math.max(0, at + by));
     });
+    graph.addEventListener("focusout", () => note.hidden && light([]));
     drawings.tabIndex = 0;
     drawings.setAttribute("role", "group");
     drawings.setAttribute("aria-label", "Computation graph: the arrow keys step through it");
     drawings.after(make("div", { className: "controls" },
-      button("◀ back", () => go(Math.max(0, at - 1))), button("step ▶", () => go(at + 1)), button("all", () => go(-1)), count), said);
+      button("◀ back", () => Math.max(0, at - 1)), button("step ▶", () => at + 1), button("all", () => -1), count), said);
     go(0);
 
     const derivation = graph.closest(".derivation");
@@ -63,6 +95,7 @@ document.addEventListener("DOMContentLoaded", () => {
         target.classList.toggle("read", isIntersecting && beside.matches);
         if (!isIntersecting || !beside.matches) continue;
         said.ariaLive = "off"; // a reader who scrolls has not asked
+        if (note.hidden) light([]);
         go(Number(target.className.match(/step-(\d+)/)[1]));
       }
     }, { rootMargin: "-45% 0px -54% 0px" });

@@ -30,8 +30,12 @@ graph.node("g g₃", g)
 graph.node("v2 v₂", v2)
 graph.node("m3 m₃", m3, of="m2 g", by=lambda m, g: beta1 * m + (1 - beta1) * g)
 graph.node("v3 v₃", v3, of="v2 g", by=lambda v, g: beta2 * v + (1 - beta2) * g * g)
-graph.node("m_hat m̂₃", m3 / m_share, of="m3", by=lambda m: m / m_share)
-graph.node("v_hat v̂₃", v3 / v_share, of="v3", by=lambda v: v / v_share)
+graph.node(
+    "m_hat m̂₃", m3 / m_share, of="m3", by=lambda m: m / m_share, says=f"m₃ / {number(m_share)}"
+)
+graph.node(
+    "v_hat v̂₃", v3 / v_share, of="v3", by=lambda v: v / v_share, says=f"v₃ / {number(v_share)}"
+)
 graph.node("step", step, of="m_hat v_hat", unit=("η", 1), by=lambda m, v: -m / np.sqrt(v))
 graph.place(
     "m2 0 0, g 0 1, v2 0 2, m3 1 0, v3 1 2, m_hat 2 0, v_hat 2 2, step 3 1",

@@ -16,7 +16,14 @@ dlse = -dlog_p.sum()
 
 graph = Graph("Cross-entropy: the masked word was *cats*")
 graph.node("z", z, dz)
-graph.node("lse", lse, dlse, of="z", by=lambda z: np.log(np.exp(z).sum()))
+graph.node(
+    "lse",
+    lse,
+    dlse,
+    of="z",
+    by=lambda z: np.log(np.exp(z).sum()),
+    says=f"{number(z.max())} + {number(lse - z.max())}, shifted by the largest logit",
+)
 graph.node("log_p ln p", np.log(p), dlog_p, of="z lse", by=lambda z, lse: z - lse)
 graph.node("loss ℒ", loss, 1.0, of="log_p", by=lambda log_p: -log_p[target])
 graph.way("z<log_p", "−[v = t]", dlog_p)

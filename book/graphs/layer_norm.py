@@ -32,9 +32,17 @@ graph.node(
     by=lambda x, mu, variance: (x - mu) / np.sqrt(variance),
 )
 graph.node("y", y, dy, of="x_hat", by=lambda x_hat: gamma * x_hat + beta)
-graph.way("x<x_hat", "scale", scale, "scale-term")
-graph.way("x<mu", "mean", mean, "mean-term")
-graph.way("x<variance", "variance", variance_term, "variance-term")
+graph.way("x<x_hat", "scale", scale, "scale-term", says="g / σ")
+graph.way(
+    "x<mu", "mean", mean, "mean-term", says=f"−mean(g) / σ, with mean(g) = {number(g.mean())}"
+)
+graph.way(
+    "x<variance",
+    "variance",
+    variance_term,
+    "variance-term",
+    says=f"−x̂ mean(g ⊙ x̂) / σ, with mean(g ⊙ x̂) = {number((g * cache.x_hat).mean())}",
+)
 graph.place("x 0 1, mu 1 2, variance 1 0, x_hat 2 1, y 3 1")
 graph.edge("x_hat", "y", label="γ")
 graph.edge("mu", "variance", label="0")

@@ -218,7 +218,8 @@ WITHOUT_HUE = """() => {
         probe.style.color = `var(--${hue})`;
         const {color} = getComputedStyle(probe);
         return [...document.querySelectorAll(`article math .${hue}`)].filter((symbol) =>
-            !symbol.closest("[mathcolor]") && !symbol.querySelector("[class]")
+            !symbol.closest(".scale-term, .mean-term, .variance-term")
+            && !symbol.querySelector("[class]")
             && getComputedStyle(symbol).color !== color);
     }).map((symbol) => symbol.outerHTML);
     probe.remove();

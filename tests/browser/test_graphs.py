@@ -171,3 +171,66 @@ def test_the_still_form_needs_no_script(views, page):
         assert graph.locator(".hidden").count() == graph.locator("button").count() == 0
         assert graph.locator(".steps li").count() > 3
         assert graph.evaluate(CONTRAST) >= 4.5
+
+
+SYMBOLS = {
+    "130_softmax": ("x'", "(12/7, −4/7, −8/7)", "dx *= weights"),
+    "140_cross_entropy": ("z<lse", "(4/7, 1/7, 2/7)", "dlogits = p * scale"),
+    "150_layer_norm": ("x<mu", "mean(g) = 3", "mean(g)"),
+    "210_attention": ("V'", "(8/7, 4/7)", "dvalue = dropped.swapaxes(-1, -2) @ doutput"),
+    "240_optimizers": ("m3", "−1/8", "m += (1 - self.beta1) * grad"),
+}
+PLACES = "math", "pre", ".graph svg:visible"
+
+
+def assert_lit(tab, symbol, number):
+    name = f"sym:{symbol}"
+    for place in PLACES:
+        lit = tab.locator(f'{place} [class~="{name}"]')
+        assert lit.count()
+        assert lit.evaluate_all("all => all.every(part => part.matches('.lit'))")
+    expect(tab.locator(".symbol-note")).to_be_visible()
+    expect(tab.locator(".symbol-note")).to_contain_text(number)
+
+
+@pytest.mark.parametrize("page", SYMBOLS)
+def test_pointing_at_a_symbol_lights_formula_code_and_drawing(views, page):
+    """Also where the drawing has not come to it yet; Escape ends it."""
+    symbol, number, code = SYMBOLS[page]
+    tab = views(tab="symbols").open(f"book/{page}").tab
+    for place in ("math", "pre", ".graph svg:visible"):
+        if "svg" in place:
+            tab.get_by_role("button", name="all", exact=True).first.click()
+        tab.locator(f'{place} [class~="sym:{symbol}"]').last.hover()
+        assert_lit(tab, symbol, number)
+        if place != "pre":
+            expect(tab.locator(".symbol-note")).to_contain_text(code)
+        tab.keyboard.press("Escape")
+        expect(tab.locator(".lit")).to_have_count(0)
+        expect(tab.locator(".symbol-note")).to_be_hidden()
+
+
+@pytest.mark.parametrize("page", SYMBOLS)
+def test_a_tap_on_a_symbol_lights_it_and_one_elsewhere_ends_it(views, page):
+    symbol, number, _ = SYMBOLS[page]
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    tab = views(**phone).open(f"book/{page}").tab
+    for place in ("math", "pre"):
+        tab.locator(f'{place} [class~="sym:{symbol}"]').last.tap()
+        assert_lit(tab, symbol, number)
+        note = tab.locator(".symbol-note").bounding_box()
+        assert 0 <= note["x"] <= note["x"] + note["width"] <= 390
+        tab.locator("article h2").first.tap()
+        expect(tab.locator(".lit")).to_have_count(0)
+
+
+def test_a_step_by_keyboard_lights_its_symbols_while_the_graph_has_the_focus(views):
+    tab = views(tab="symbols").open("book/210_attention").tab
+    drawings = tab.locator(".graph .drawings")
+    drawings.focus()  # which scrolls to it, and the graph shows the step that is read there
+    tab.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))")
+    drawings.press("ArrowRight")
+    assert tab.locator("math .lit").count() and tab.locator("pre .lit").count()
+    assert tab.locator(".graph .lit:not(.new)").count() == 0
+    drawings.blur()
+    expect(tab.locator(".lit")).to_have_count(0)
