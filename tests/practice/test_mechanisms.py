@@ -1,5 +1,6 @@
 """What the examiner says of mistakes that no entry of the catalogue describes."""
 
+import inspect
 import tomllib
 
 import numpy as np
@@ -9,8 +10,8 @@ from helpers.texts import ROOT
 from transformer_core import ops
 from transformer_practice import examine
 from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.runs import mutations, run_right
-from transformer_practice.exercises import find_exercise
+from transformer_practice.engine.runs import called_by, mutations, run_right
+from transformer_practice.exercises import every_exercise, find_exercise
 
 ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
 
@@ -47,6 +48,12 @@ def test_a_size_is_that_of_the_points_own_arguments():
     chosen = [point for point in points if point.name in ("generic", "one sequence")]
     sizes = ratios.sizes_of(chosen, points[:1], {})
     assert list(sizes["B"]) == [3, 1]
+
+
+def test_what_is_changed_has_a_source():
+    for exercise in every_exercise():
+        for function in called_by(exercise):
+            assert inspect.getsource(function)
 
 
 def test_small_changes_leave_the_package_as_it_was():

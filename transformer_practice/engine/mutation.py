@@ -106,7 +106,7 @@ class Tracer:
 
 @cache
 def named_functions(modules: tuple[str, ...]) -> dict[CodeType, FunctionType]:
-    """Return the functions and methods of modules by their code."""
+    """Return the functions and methods of modules that have a source, by their code."""
     found: dict[CodeType, FunctionType] = {}
     for name, module in list(sys.modules.items()):
         if name.startswith(modules):
@@ -115,7 +115,8 @@ def named_functions(modules: tuple[str, ...]) -> dict[CodeType, FunctionType]:
                 for value in vars(owner).values():
                     if inspect.isfunction(value) and not value.__module__.startswith(ASIDE):
                         found[value.__code__] = value
-    return found
+    generated = "<string>"  # the methods that a dataclass is given
+    return {code: value for code, value in found.items() if code.co_filename != generated}
 
 
 def mutations_of(function: FunctionType, alike: Callable[[str], list[str]]) -> Iterator[Mutation]:
