@@ -181,6 +181,8 @@ SYMBOLS = {
     "240_optimizers": ("m3", "−1/8", "m += (1 - self.beta1) * grad"),
 }
 PLACES = "math", "pre", ".graph svg:visible"
+# After scrolling a graph beside its derivation shows the step that is read there.
+SETTLED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))"
 
 
 def assert_lit(tab, symbol, number):
@@ -200,7 +202,10 @@ def test_pointing_at_a_symbol_lights_formula_code_and_drawing(views, page):
     tab = views(tab="symbols").open(f"book/{page}").tab
     for place in ("math", "pre", ".graph svg:visible"):
         if "svg" in place:
-            tab.get_by_role("button", name="all", exact=True).first.click()
+            everything = tab.get_by_role("button", name="all", exact=True).first
+            everything.scroll_into_view_if_needed()
+            tab.evaluate(SETTLED)
+            everything.click()
         tab.locator(f'{place} [class~="sym:{symbol}"]').last.hover()
         assert_lit(tab, symbol, number)
         if place != "pre":
@@ -227,8 +232,8 @@ def test_a_tap_on_a_symbol_lights_it_and_one_elsewhere_ends_it(views, page):
 def test_a_step_by_keyboard_lights_its_symbols_while_the_graph_has_the_focus(views):
     tab = views(tab="symbols").open("book/210_attention").tab
     drawings = tab.locator(".graph .drawings")
-    drawings.focus()  # which scrolls to it, and the graph shows the step that is read there
-    tab.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))")
+    drawings.focus()  # which scrolls to it
+    tab.evaluate(SETTLED)
     drawings.press("ArrowRight")
     assert tab.locator("math .lit").count() and tab.locator("pre .lit").count()
     assert tab.locator(".graph .lit:not(.new)").count() == 0
