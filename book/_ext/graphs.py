@@ -7,6 +7,7 @@ from the same nodes. ``_static/graph.js`` steps through it. Without scripts all 
 
 A value, a cotangent or a path back is a symbol, named as in a step: ``x``, ``x'``, ``x<mu``. What
 has the class ``sym:x'`` is lit together: here, in formulas (``\\sym{x'}{...}``), in ``{source}``.
+A place there may stand for several (``\\sym{x0,x1}{x_n}``). Graphs of one page share no key.
 """
 
 import re

@@ -13,18 +13,19 @@ document.addEventListener("DOMContentLoaded", () => {
 
   const note = make("div", { className: "symbol-note", hidden: true });
   document.body.append(note);
-  const symbolOf = (place) => [...place.classList].find((name) => name.startsWith("sym:"));
+  const places = "[class*='sym:']";
+  const symbolsOf = (place) => // x_n is x0, x1 and x2: "sym:x0,x1,x2"
+    [...place.classList].find((name) => name.startsWith("sym:")).slice(4).split(",");
   const light = (symbols) => {
-    for (const part of document.querySelectorAll(".lit")) part.classList.remove("lit");
-    for (const symbol of symbols)
-      for (const part of document.getElementsByClassName(symbol)) part.classList.add("lit");
+    for (const place of document.querySelectorAll(places))
+      place.classList.toggle("lit", symbolsOf(place).some((symbol) => symbols.includes(symbol)));
   };
   const point = (place) => {
     if (!place && note.hidden) return;
-    light(place ? [symbolOf(place)] : []);
+    light(place ? symbolsOf(place) : []);
     const codes = [...document.querySelectorAll("pre .lit")].map(({ textContent }) => textContent);
     const numbers = [...document.querySelectorAll(".wide .lit")].map(({ dataset }) => dataset.number);
-    note.hidden = !place || !codes.length || !numbers.length;
+    note.hidden = !numbers.length || !document.querySelector(":is(math, pre) .lit");
     if (note.hidden) return light([]);
     note.replaceChildren(...numbers.map((textContent) => make("p", { textContent })),
       ...(place.closest("pre") ? [] : codes).map((textContent) => make("code", { textContent })));
@@ -34,7 +35,7 @@ document.addEventListener("DOMContentLoaded", () => {
     note.style.left = `${scrollX + Math.max(8, Math.min(room, box.left))}px`;
     note.style.top = `${scrollY + (above ? box.top - note.offsetHeight - 8 : box.bottom + 8)}px`;
   };
-  const pointed = ({ target }) => point(target.closest?.("[class*='sym:']"));
+  const pointed = ({ target }) => point(target.closest?.(places));
   document.addEventListener("pointerover", (event) => event.pointerType === "mouse" && pointed(event));
   document.addEventListener("pointerup", pointed);
   document.addEventListener("keydown", ({ key }) => key === "Escape" && point());
@@ -65,7 +66,7 @@ document.addEventListener("DOMContentLoaded", () => {
       said.ariaLive = "polite";
       go(to);
       note.hidden = true;
-      light(parts.filter((part) => part.matches(".strip.new")).map(symbolOf));
+      light(parts.filter((part) => part.matches(".strip.new")).flatMap(symbolsOf));
     };
     const button = (text, to) => {
       const made = make("button", { type: "button", textContent: text });

@@ -20,22 +20,22 @@ unread = np.zeros((len(dtable) - length, 4))
 texts = ["*" + " ".join(TOKENS[i] for i in line) + "*" for line in ids]
 
 graph = Graph("Learned positions under two sentences")
-graph.node("P", layer.table, dtable)
+graph.node("p P", layer.table, dtable)
 for b, name in enumerate("₀₁"):
     graph.node(f"X{b} X{name}", x[b], dx[b], rows=[TOKENS[i] for i in ids[b]])
-    graph.node(f"Y{b} Y{name}", y[b], dy[b], of=f"X{b} P", by=lambda x, table: x + table[:length])
-    graph.way(f"P<Y{b}", f"b = {b}", np.vstack([dy[b], unread]))
-graph.place("P 0 1, X0 0 0, Y0 1 0, X1 0 2, Y1 1 2", narrow="P 1 0, Y0 0 1.2, X1 2 0, Y1 2 1.2")
+    graph.node(f"Y{b} Y{name}", y[b], dy[b], of=f"X{b} p", by=lambda x, table: x + table[:length])
+    graph.way(f"p<Y{b}", f"b = {b}", np.vstack([dy[b], unread]))
+graph.place("p 0 1, X0 0 0, Y0 1 0, X1 0 2, Y1 1 2", narrow="p 1 0, Y0 0 1.2, X1 2 0, Y1 2 1.2")
 
 graph.narrate(f"""
 X0 X1: Forward. A batch of two sentences, {texts[0]} and {texts[1]}, with the rows of their words.
-P: The table has one row for each of {len(dtable)} places.
+p: The table has one row for each of {len(dtable)} places.
 Y0 Y1: Both sentences get row 0 and row 1. *chase* is at place 1 of both, and becomes
     {row(y[0, 1])} in both.
 Y0' Y1': Backward. Each sentence has its own cotangents.
 X0' X1': A sum passes them on to the words unchanged.
-P<Y0: And to the table. From {texts[0]} its row 0 gets {row(dy[0, 0])}.
-P<Y1: From {texts[1]} it gets {row(dy[1, 0])}.
-P': The gradient is the sum over the batch: row 0 gets {row(dtable[0])}. No word was at place
+p<Y0: And to the table. From {texts[0]} its row 0 gets {row(dy[0, 0])}.
+p<Y1: From {texts[1]} it gets {row(dy[1, 0])}.
+p': The gradient is the sum over the batch: row 0 gets {row(dtable[0])}. No word was at place
     {length}: its row gets {number(np.abs(dtable[length:]).max())}.
 """)

@@ -27,24 +27,26 @@ du = (dy @ writes) * reads
 through, _, _ = layer_norm_backward(du, cache)
 
 graph = Graph("A Pre-LN block on *cats*")
-graph.node("x", x, dy + through)
-graph.node("u", u, du, of="x", by=normalised)
-graph.node("f", branch(u), dy, of="u", by=branch)
-graph.node("y", y, dy, of="x f", by=lambda x, f: x + f)
-graph.way("x<y", "skip", dy)
-graph.way("x<u", "branch", through)
-graph.place("x 0 0, u 0 1, f 1 1, y 2 0", narrow="x 0 0.5, u 1 1, f 2 1, y 3 0.5")
-graph.edge("x", "u", label="LN")
-graph.edge("x", "y", label="skip", narrow=-0.15)
+graph.node("x_pre x", x, dy + through)
+graph.node("u", u, du, of="x_pre", by=normalised)
+graph.node("f_pre f", branch(u), dy, of="u", by=branch)
+graph.node("y_pre y", y, dy, of="x_pre f_pre", by=lambda x, f: x + f)
+graph.way("x_pre<y_pre", "skip", dy)
+graph.way("x_pre<u", "branch", through)
+graph.place(
+    "x_pre 0 0, u 0 1, f_pre 1 1, y_pre 2 0", narrow="x_pre 0 0.5, u 1 1, f_pre 2 1, y_pre 3 0.5"
+)
+graph.edge("x_pre", "u", label="LN")
+graph.edge("x_pre", "y_pre", label="skip", narrow=-0.15)
 
 graph.narrate(f"""
-x: Forward. *cats*, x = {row(x)}.
+x_pre: Forward. *cats*, x = {row(x)}.
 u: LayerNorm comes before the branch: u = {row(u)}.
-f: The branch reads its last entry and makes {row(branch(u))}.
-y: x itself is added: y = x + f = {row(y)}.
-y': Backward. The loss reads the first entry of y: ȳ = {row(dy)}.
-x<y: Along the skip connection ȳ arrives unchanged.
-f' u': The branch gets ȳ as well, and returns ū = {row(du)}.
-x<u: LayerNorm makes {row(through)} of it.
-x': The sum is x̄ = {row(dy + through)}: nearly all of it came along the skip.
+f_pre: The branch reads its last entry and makes {row(branch(u))}.
+y_pre: x itself is added: y = x + f = {row(y)}.
+y_pre': Backward. The loss reads the first entry of y: ȳ = {row(dy)}.
+x_pre<y_pre: Along the skip connection ȳ arrives unchanged.
+f_pre' u': The branch gets ȳ as well, and returns ū = {row(du)}.
+x_pre<u: LayerNorm makes {row(through)} of it.
+x_pre': The sum is x̄ = {row(dy + through)}: nearly all of it came along the skip.
 """)

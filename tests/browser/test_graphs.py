@@ -177,7 +177,9 @@ SYMBOLS = {
     "130_softmax": ("x'", "(12/7, −4/7, −8/7)", "dx *= weights"),
     "140_cross_entropy": ("z<lse", "(4/7, 1/7, 2/7)", "dlogits = p * scale"),
     "150_layer_norm": ("x<mu", "mean(g) = 3", "mean(g)"),
+    "160_feed_forward": ("x_gelu<phi", "(0.053, 0.242)", "x * density"),
     "210_attention": ("V'", "(8/7, 4/7)", "dvalue = dropped.swapaxes(-1, -2) @ doutput"),
+    "220_multi_head_attention": ("o0", "(0, 4)", "context, attention_cache = attention("),
     "240_optimizers": ("m3", "−1/8", "m += (1 - self.beta1) * grad"),
 }
 PLACES = "math", "pre", ".graph svg:visible"
@@ -185,10 +187,14 @@ PLACES = "math", "pre", ".graph svg:visible"
 SETTLED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))"
 
 
+def named(symbol):
+    """What stands for a symbol, or for it and others, which follow it."""
+    return f':is([class~="sym:{symbol}"], [class*="sym:{symbol},"])'
+
+
 def assert_lit(tab, symbol, number):
-    name = f"sym:{symbol}"
     for place in PLACES:
-        lit = tab.locator(f'{place} [class~="{name}"]')
+        lit = tab.locator(f"{place} {named(symbol)}")
         assert lit.count()
         assert lit.evaluate_all("all => all.every(part => part.matches('.lit'))")
     expect(tab.locator(".symbol-note")).to_be_visible()
@@ -200,13 +206,14 @@ def test_pointing_at_a_symbol_lights_formula_code_and_drawing(views, page):
     """Also where the drawing has not come to it yet; Escape ends it."""
     symbol, number, code = SYMBOLS[page]
     tab = views(tab="symbols").open(f"book/{page}").tab
-    for place in ("math", "pre", ".graph svg:visible"):
+    graph = tab.locator(".graph").filter(has=tab.locator(named(symbol)))
+    for place in PLACES:
         if "svg" in place:
-            everything = tab.get_by_role("button", name="all", exact=True).first
+            everything = graph.get_by_role("button", name="all", exact=True)
             everything.scroll_into_view_if_needed()
             tab.evaluate(SETTLED)
             everything.click()
-        tab.locator(f'{place} [class~="sym:{symbol}"]').last.hover()
+        tab.locator(f"{place} {named(symbol)}").last.hover()
         assert_lit(tab, symbol, number)
         if place != "pre":
             expect(tab.locator(".symbol-note")).to_contain_text(code)
@@ -221,7 +228,7 @@ def test_a_tap_on_a_symbol_lights_it_and_one_elsewhere_ends_it(views, page):
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     tab = views(**phone).open(f"book/{page}").tab
     for place in ("math", "pre"):
-        tab.locator(f'{place} [class~="sym:{symbol}"]').last.tap()
+        tab.locator(f"{place} {named(symbol)}").last.tap()
         assert_lit(tab, symbol, number)
         note = tab.locator(".symbol-note").bounding_box()
         assert 0 <= note["x"] <= note["x"] + note["width"] <= 390
