@@ -183,6 +183,7 @@ SYMBOLS = {
     "240_optimizers": ("m3", "−1/8", "m += (1 - self.beta1) * grad"),
 }
 PLACES = "math", "pre", ".graph svg:visible"
+LIT = "[class*='sym:'].lit"
 # After scrolling a graph beside its derivation shows the step that is read there.
 SETTLED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 100)))"
 
@@ -218,7 +219,7 @@ def test_pointing_at_a_symbol_lights_formula_code_and_drawing(views, page):
         if place != "pre":
             expect(tab.locator(".symbol-note")).to_contain_text(code)
         tab.keyboard.press("Escape")
-        expect(tab.locator(".lit")).to_have_count(0)
+        expect(tab.locator(LIT)).to_have_count(0)
         expect(tab.locator(".symbol-note")).to_be_hidden()
 
 
@@ -233,7 +234,7 @@ def test_a_tap_on_a_symbol_lights_it_and_one_elsewhere_ends_it(views, page):
         note = tab.locator(".symbol-note").bounding_box()
         assert 0 <= note["x"] <= note["x"] + note["width"] <= 390
         tab.locator("article h2").first.tap()
-        expect(tab.locator(".lit")).to_have_count(0)
+        expect(tab.locator(LIT)).to_have_count(0)
 
 
 def test_a_step_by_keyboard_lights_its_symbols_while_the_graph_has_the_focus(views):
@@ -245,4 +246,4 @@ def test_a_step_by_keyboard_lights_its_symbols_while_the_graph_has_the_focus(vie
     assert tab.locator("math .lit").count() and tab.locator("pre .lit").count()
     assert tab.locator(".graph .lit:not(.new)").count() == 0
     drawings.blur()
-    expect(tab.locator(".lit")).to_have_count(0)
+    expect(tab.locator(LIT)).to_have_count(0)
