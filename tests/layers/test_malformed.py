@@ -27,6 +27,7 @@ OBJECTS = {
     "Embedding": layers.Embedding(9, 6, seeded(), dtype="float64"),
     "EncoderLayer": layers.EncoderLayer(SPEC, seeded()),
     "FeedForward": layers.FeedForward(6, 7, seeded(), "float64"),
+    "GatedFeedForward": layers.GatedFeedForward(6, 7, seeded(), "float64"),
     "LayerNorm": NORM,
     "LearnedPositions": layers.LearnedPositions(4, 6, seeded(), dtype="float64"),
     "Linear": layers.Linear(5, 4, seeded(), "float64"),
