@@ -16,7 +16,7 @@ WITHOUT = {  # what some operations do without, and why
     ).split(),
     "graph": [],
     "exercise": [],
-    "mistake": ["gated_product"],  # nothing is planted in it yet
+    "mistake": [],
 }
 
 
