@@ -86,6 +86,7 @@ LINES = {
         lambda x, key, value: OBJECTS["EncoderLayer"].step(x, KeyValue(key, value)), **STEP
     ),
     "FeedForward.forward": {"x": "... 6"},
+    "GatedFeedForward.forward": {"x": "... 6"},
     "LayerNorm.forward": {"x": "... 6"},
     "RmsNorm.forward": {"x": "... 6"},
     "LayerSpec": call(
