@@ -75,8 +75,9 @@ def rms_norm_backward(
         \bar{\gamma} = \sum_n \bar{y}_n \odot \hat{x}_n
 
     The sum runs over all positions n (eq:rms-norm-backward-parameters). The bracket joins the scale
-    and square terms (eq:rms-norm-backward-terms), the second of which comes from the gradient of the
-    mean square (eq:rms-norm-backward-square): it is that of :func:`layer_norm` without the mean term.
+    and square terms (eq:rms-norm-backward-terms), of which the second comes from the gradient of
+    the mean square (eq:rms-norm-backward-square). It is that of :func:`layer_norm` without the mean
+    term.
 
     Source: derived in the book.
     """
