@@ -31,7 +31,7 @@ graph.node("y", y, dy, of="p", by=lambda p: p @ w2)
 graph.way("x<h", "gate", dh @ wg.T, says="h̄ W_gᵀ")
 graph.way("x<v", "value", dv @ wv.T, says="v̄ W_vᵀ")
 graph.place("x 0 0.5, h 1 0, g 2 0, v 2 1, p 3 0.5, y 4 0.5", narrow="h 1 0, g 2 0, v 1 1")
-graph.edge("h", "g", label="SiLU")
+graph.edge("h", "g", label="f")
 
 graph.narrate(f"""
 x: Forward. *cats*, x = {row(x)}, is read twice.
