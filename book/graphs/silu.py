@@ -14,22 +14,22 @@ slope = sigmoid * (1 - sigmoid)
 dsigmoid = dy * x
 
 graph = Graph("SiLU of two gates", digits=3)
-graph.node("x", x, dx)
-graph.node("sigma σ", sigmoid, dsigmoid, of="x", by=lambda x: 1 / (1 + np.exp(-x)))
-graph.node("y", y, dy, of="x sigma", by=lambda x, sigma: x * sigma)
-graph.way("x<y", "ȳ ⊙ σ", dy * sigmoid)
-graph.way("x<sigma", "ȳ ⊙ x ⊙ σ′", dsigmoid * slope)
-graph.place("x 0 0, sigma 1 1, y 2 0")
-graph.edge("x", "sigma", label="σ′")
+graph.node("x_silu x", x, dx)
+graph.node("sigma σ", sigmoid, dsigmoid, of="x_silu", by=lambda x: 1 / (1 + np.exp(-x)))
+graph.node("y_silu y", y, dy, of="x_silu sigma", by=lambda x, sigma: x * sigma)
+graph.way("x_silu<y_silu", "ȳ ⊙ σ", dy * sigmoid)
+graph.way("x_silu<sigma", "ȳ ⊙ x ⊙ σ′", dsigmoid * slope)
+graph.place("x_silu 0 0, sigma 1 1, y_silu 2 0")
+graph.edge("x_silu", "sigma", label="σ′")
 
 graph.narrate(f"""
-x: Forward. The two gates of *cats* before the activation, x = {row(x)}.
+x_silu: Forward. The two gates of *cats* before the activation, x = {row(x)}.
 sigma: The logistic function of both: σ = {row(sigmoid, 3)}. They sum to 1, as the inputs are
     mirrored.
-y: y = x ⊙ σ = {row(y, 3)}. The negative gate is nearly shut.
-y': Backward. The cotangents are ȳ = {row(dy)}.
-x<y: Through the factor x: ȳ ⊙ σ = {row(dy * sigmoid, 3)}.
-sigma' x<sigma: Through the logistic function, whose slope is σ(1 − σ) = {row(slope, 3)}:
+y_silu: y = x ⊙ σ = {row(y, 3)}. The negative gate is nearly shut.
+y_silu': Backward. The cotangents are ȳ = {row(dy)}.
+x_silu<y_silu: Through the factor x: ȳ ⊙ σ = {row(dy * sigmoid, 3)}.
+sigma' x_silu<sigma: Through the logistic function, whose slope is σ(1 − σ) = {row(slope, 3)}:
     {row(dsigmoid * slope, 3)}.
-x': Together: x̄ = {row(dx, 3)}. ReLU would return {row(dy * (x > 0))}.
+x_silu': Together: x̄ = {row(dx, 3)}. ReLU would return {row(dy * (x > 0))}.
 """)
