@@ -1,5 +1,6 @@
 """What a layer of a Transformer is made of: a frozen record that goes into settings as it is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,7 +27,7 @@ from transformer_core.layers.rms_norm import RmsNorm
 # A new part is a new file and a line here. A norm is built by (width, dtype, eps), a feed-forward
 # layer by (width, hidden_width, rng, dtype); to be cut over ranks, it has ``columns`` and ``rows``.
 NORMS = {"layer_norm": LayerNorm, "rms_norm": RmsNorm}
-FEED_FORWARDS = {
+FEED_FORWARDS: dict[str, Callable[..., Layer]] = {
     **{name: partial(FeedForward, activation=name) for name in ACTIVATIONS},
     "swiglu": partial(GatedFeedForward, activation="silu"),
     "geglu": partial(GatedFeedForward, activation="gelu"),
