@@ -12,6 +12,7 @@ from transformer_core.layers import (
     DecoderLayer,
     EncoderLayer,
     FeedForward,
+    GatedFeedForward,
     LayerNorm,
     LayerSpec,
     LearnedPositions,
@@ -226,6 +227,7 @@ LAYERS = {
     "LayerNorm": LayerCase(lambda rng, dtype: LayerNorm(6, dtype), (2, 5, 6)),
     "RmsNorm": LayerCase(lambda rng, dtype: RmsNorm(6, dtype), (2, 5, 6)),
     "FeedForward": LayerCase(lambda rng, dtype: FeedForward(6, 7, rng, dtype), (2, 5, 6)),
+    "GatedFeedForward": LayerCase(lambda rng, dtype: GatedFeedForward(6, 7, rng, dtype), (2, 5, 6)),
     "LearnedPositions": LayerCase(
         lambda rng, dtype: LearnedPositions(7, 6, rng, dtype=dtype), (2, 5, 6)
     ),
@@ -267,9 +269,9 @@ LAYERS = {
         lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)
     ),
 }
-for activation in ("gelu", "gelu_tanh"):
-    LAYERS[f"FeedForward, {activation}"] = LayerCase(
-        lambda rng, dtype, activation=activation: FeedForward(6, 7, rng, dtype, activation),
+for kind, activation in product((FeedForward, GatedFeedForward), ("gelu", "gelu_tanh")):
+    LAYERS[f"{kind.__name__}, {activation}"] = LayerCase(
+        lambda rng, dtype, kind=kind, activation=activation: kind(6, 7, rng, dtype, activation),
         (2, 5, 6),
     )
 for norm in ("post", "pre"):

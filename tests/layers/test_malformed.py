@@ -27,6 +27,7 @@ OBJECTS = {
     "Embedding": layers.Embedding(9, 6, seeded(), dtype="float64"),
     "EncoderLayer": layers.EncoderLayer(SPEC, seeded()),
     "FeedForward": layers.FeedForward(6, 7, seeded(), "float64"),
+    "GatedFeedForward": layers.GatedFeedForward(6, 7, seeded(), "float64"),
     "LayerNorm": NORM,
     "LearnedPositions": layers.LearnedPositions(4, 6, seeded(), dtype="float64"),
     "Linear": layers.Linear(5, 4, seeded(), "float64"),
@@ -85,6 +86,7 @@ LINES = {
         lambda x, key, value: OBJECTS["EncoderLayer"].step(x, KeyValue(key, value)), **STEP
     ),
     "FeedForward.forward": {"x": "... 6"},
+    "GatedFeedForward.forward": {"x": "... 6"},
     "LayerNorm.forward": {"x": "... 6"},
     "RmsNorm.forward": {"x": "... 6"},
     "LayerSpec": call(

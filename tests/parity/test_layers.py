@@ -16,6 +16,7 @@ EQUATIONS = {
     "LayerNorm": "eq:layer-norm-backward",
     "RmsNorm": "eq:rms-norm-backward",
     "FeedForward": "eq:feed-forward-backward",
+    "GatedFeedForward": "eq:gated-feed-forward-backward",
     "LearnedPositions": "eq:learned-positions-backward",
     "TiedReadout": "eq:tied-readout-backward",
     "MultiHeadSelfAttention": "eq:multi-head-backward",

@@ -18,6 +18,7 @@ nn, F = torch.nn, torch.nn.functional
 call = torch.func.functional_call
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": partial(F.gelu, approximate="tanh")}
+ACTIVATIONS["silu"] = F.silu
 
 
 def run(layer, p, *inputs):
@@ -147,6 +148,12 @@ def feed_forward(layer, p, x):
     hidden = linear(layer.hidden, part(p, "hidden"), x)
     active = ACTIVATIONS[layer.activate.__name__](hidden)
     return linear(layer.output, part(p, "output"), active)
+
+
+def gated_feed_forward(layer, p, x):
+    gate = ACTIVATIONS[layer.activate.__name__](linear(layer.gate, part(p, "gate"), x))
+    value = linear(layer.value, part(p, "value"), x)
+    return linear(layer.output, part(p, "output"), gate * value)
 
 
 def embedding(layer, p, ids):
@@ -290,6 +297,7 @@ TWINS = {
     layers.LayerNorm: layer_norm,
     layers.RmsNorm: rms_norm,
     layers.FeedForward: feed_forward,
+    layers.GatedFeedForward: gated_feed_forward,
     layers.Embedding: embedding,
     layers.LearnedPositions: learned_positions,
     layers.TiedReadout: tied_readout,

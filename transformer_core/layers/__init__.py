@@ -9,6 +9,7 @@ from transformer_core.layers.decoder_layer import DecoderLayer
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.encoder_layer import EncoderLayer
 from transformer_core.layers.feed_forward import FeedForward
+from transformer_core.layers.gated_feed_forward import GatedFeedForward
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
@@ -29,6 +30,7 @@ __all__ = [
     "Embedding",
     "EncoderLayer",
     "FeedForward",
+    "GatedFeedForward",
     "Layer",
     "LayerNorm",
     "LayerSpec",

@@ -13,11 +13,13 @@ from transformer_core.layers.linear import Linear
 from transformer_core.ops.gelu import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.relu import relu, relu_backward
+from transformer_core.ops.silu import silu, silu_backward
 
 ACTIVATIONS: dict[str, tuple[Callable, Callable]] = {
     "relu": (relu, relu_backward),
     "gelu": (gelu, gelu_backward),
     "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
+    "silu": (silu, silu_backward),
 }
 
 
@@ -36,7 +38,7 @@ class FeedForward(Layer):
         D and F.
     rng : numpy.random.Generator
     dtype : NumPy dtype
-    activation : {"relu", "gelu", "gelu_tanh"}
+    activation : {"relu", "gelu", "gelu_tanh", "silu"}
         f. "gelu" needs SciPy.
     """
 

@@ -1,5 +1,6 @@
 """What a layer of a Transformer is made of: a frozen record that goes into settings as it is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +18,7 @@ from transformer_core.foundation.checks import (
 )
 from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS, FeedForward
+from transformer_core.layers.gated_feed_forward import GatedFeedForward
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.residual import Residual, check_placement
@@ -25,7 +27,12 @@ from transformer_core.layers.rms_norm import RmsNorm
 # A new part is a new file and a line here. A norm is built by (width, dtype, eps), a feed-forward
 # layer by (width, hidden_width, rng, dtype); to be cut over ranks, it has ``columns`` and ``rows``.
 NORMS = {"layer_norm": LayerNorm, "rms_norm": RmsNorm}
-FEED_FORWARDS = {name: partial(FeedForward, activation=name) for name in ACTIVATIONS}
+FEED_FORWARDS: dict[str, Callable[..., Layer]] = {
+    **{name: partial(FeedForward, activation=name) for name in ACTIVATIONS},
+    "swiglu": partial(GatedFeedForward, activation="silu"),
+    "geglu": partial(GatedFeedForward, activation="gelu"),
+    "geglu_tanh": partial(GatedFeedForward, activation="gelu_tanh"),
+}
 
 
 @dataclass(frozen=True)
@@ -58,8 +65,9 @@ class LayerSpec:
         Where the normalisations stand, see ``Residual``.
     norm : NormSpec
     feed_forward : str
-        Which one, by its name in ``FEED_FORWARDS``: "relu", "gelu" or "gelu_tanh" is
-        ``FeedForward`` with this activation.
+        Which one, by its name in ``FEED_FORWARDS``: "relu", "gelu", "gelu_tanh" or
+        "silu" is ``FeedForward`` with this activation, "swiglu", "geglu" or "geglu_tanh" is
+        ``GatedFeedForward``.
     dropout : float
         Rate, on the attention weights and on the output of every branch.
     dtype : str or NumPy dtype

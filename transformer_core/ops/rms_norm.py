@@ -10,6 +10,7 @@ from transformer_core.foundation.checks import (
     check_kind,
     check_positive,
 )
+from transformer_core.ops.layer_norm import mean
 
 
 class RmsNormCache(NamedTuple):
@@ -51,7 +52,7 @@ def rms_norm(
     check_function("x", x, "sqrt")
     check_floats("gamma", gamma, x.shape[-1])
     check_positive("eps", eps)
-    mean_square = (x * x).mean(axis=-1, keepdims=True)
+    mean_square = mean(x, x)
     if (mean_square.real == np.inf).any():
         raise ValueError(
             f"x: expected a mean square within the range of {x.dtype}, got inf"
@@ -73,13 +74,18 @@ def rms_norm_backward(
             \Bigl(g - \hat{x} \operatorname{mean}(g \odot \hat{x})\Bigr), \qquad
         \bar{\gamma} = \sum_n \bar{y}_n \odot \hat{x}_n
 
-    It is the gradient of :func:`layer_norm` without the mean term.
+    The sum runs over all positions n (eq:rms-norm-backward-parameters). The bracket joins the scale
+    and square terms (eq:rms-norm-backward-terms), of which the second comes from the gradient of
+    the mean square (eq:rms-norm-backward-square). It is that of :func:`layer_norm` without the mean
+    term.
 
     Source: derived in the book.
     """
     x_hat, inv_rms, gamma = check_kind("cache", cache, RmsNormCache)
     check_floats("dy", dy, *x_hat.shape)
-    g = dy * gamma
-    square_term = x_hat * (g * x_hat).mean(axis=-1, keepdims=True)
     dgamma = (dy * x_hat).sum(axis=tuple(range(dy.ndim - 1)))
-    return inv_rms * (g - square_term), dgamma
+
+    g = dy * gamma
+    square_term = x_hat * mean(g, x_hat)
+    dx = inv_rms * (g - square_term)
+    return dx, dgamma

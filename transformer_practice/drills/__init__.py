@@ -26,6 +26,8 @@ DRILLS = (  # in the order of the book
     "residual",
     "dropout",
     "cost",
+    "rms_norm",
+    "gated_feed_forward",
 )
 
 

@@ -47,6 +47,8 @@ CHAPTERS = (
     "460_one_layer",
     "470_internet_scale",
     "480_local_steps",
+    "510_rms_norm",
+    "530_gated_feed_forward",
     "910_taylor",
     "920_jacobians",
     "930_eigenvalues",

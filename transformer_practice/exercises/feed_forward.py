@@ -101,78 +101,6 @@ def first_map(point, outputs):
     )
 
 
-def gated(x, gate_weight, value_weight, output_weight):
-    asked, asked_cache = ops.linear(x, gate_weight)
-    value, value_cache = ops.linear(x, value_weight)
-    gate, gate_cache = ops.gelu(asked)
-    product, product_cache = ops.gated_product(gate, value)
-    y, output_cache = ops.linear(product, output_weight)
-    return y, (asked_cache, value_cache, gate_cache, product_cache, output_cache)
-
-
-def gated_backward(dy, cache):
-    asked_cache, value_cache, gate_cache, product_cache, output_cache = cache
-    dproduct, doutput_weight, _ = ops.linear_backward(dy, output_cache)
-    dgate, dvalue = ops.gated_product_backward(dproduct, product_cache)
-    by_gate, dgate_weight, _ = ops.linear_backward(
-        ops.gelu_backward(dgate, gate_cache), asked_cache
-    )
-    by_value, dvalue_weight, _ = ops.linear_backward(dvalue, value_cache)
-    return by_gate + by_value, dgate_weight, dvalue_weight, doutput_weight
-
-
-def gated_points():
-    draw = sampler(
-        "B T D F",
-        x="B T D",
-        gate_weight="D F",
-        value_weight="D F",
-        output_weight="F D",
-        cotangent="B T D",
-    )
-    generic = draw("generic", 2, 3, 4, 7)
-    gate_weight = generic.arguments["gate_weight"]
-    return [
-        generic,
-        generic.sliced("one sequence", np.s_[:1], "x"),
-        generic.sliced("no batch axis", 0, "x"),
-        generic.variant("gate and value alike", value_weight=gate_weight),
-        generic.variant("a gate that asks nothing", gate_weight=0 * gate_weight),
-        draw("F = D", 2, 3, 5, 5),
-        draw("generic, other sizes", 3, 2, 5, 6),
-    ]
-
-
-def linear_in_value(point, outputs):
-    x, _, value_weight, output_weight = point.arguments.values()
-    y, _ = gated(**point.arguments)
-    total = (point.cotangent * y).sum()
-    return max(
-        difference((outputs["dvalue_weight"] * value_weight).sum(), total),
-        difference((outputs["doutput_weight"] * output_weight).sum(), total),
-    )
-
-
-def gated_terms(point):
-    _, gate_weight, value_weight, output_weight = point.arguments.values()
-    _, (*_, gate_cache, product_cache, _) = gated(**point.arguments)
-    dproduct = point.cotangent @ output_weight.T
-    dgate, dvalue = ops.gated_product_backward(dproduct, product_cache)
-    return {
-        "the gate's term": ops.gelu_backward(dgate, gate_cache) @ gate_weight.T,
-        "the value's term": dvalue @ value_weight.T,
-    }
-
-
-def silu_terms(point):
-    x = point.arguments["x"]
-    _, (_, sigmoid) = ops.silu(x)
-    return {
-        "the open gate": point.cotangent * sigmoid,
-        "the moving gate": point.cotangent * x * sigmoid * (1 - sigmoid),
-    }
-
-
 def activation(name, points=activation_points, **about):
     return OpExercise(forward=getattr(ops, name), inputs=("x",), points=points, **about)
 
@@ -185,7 +113,6 @@ EXERCISES = [
     ),
     activation("gelu", terms={"dx": gelu_terms}),
     activation("gelu_tanh", terms={"dx": gelu_tanh_terms}),
-    activation("silu", terms={"dx": silu_terms}),
     LayerExercise(
         forward=FeedForward.forward,
         inputs=("x",),
@@ -194,14 +121,5 @@ EXERCISES = [
             Theorem("<dW_2, W_2> = <dy, y - b_2>: y is linear in W_2", second_map),
             Theorem("<dW_1, W_1> = <dx, x>: both are <dh, x W_1>", first_map),
         ),
-    ),
-    OpExercise(
-        forward=gated,
-        inputs=("x", "gate_weight", "value_weight", "output_weight"),
-        points=gated_points,
-        theorems=(
-            Theorem("<dW_v, W_v> = <dW_2, W_2> = <dy, y>: y is linear in each", linear_in_value),
-        ),
-        terms={"dx": gated_terms},
     ),
 ]

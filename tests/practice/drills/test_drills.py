@@ -12,6 +12,7 @@ from transformer_core.layers import (
     AttentionSpec,
     EncoderLayer,
     FeedForward,
+    GatedFeedForward,
     LayerNorm,
     LayerSpec,
     Linear,
@@ -26,12 +27,15 @@ from transformer_core.ops import (
     dropout_backward,
     embedding,
     embedding_backward,
+    gated_product_backward,
     layer_norm,
     layer_norm_backward,
     linear,
     linear_backward,
     relu,
     relu_backward,
+    rms_norm,
+    rms_norm_backward,
     softmax,
     softmax_backward,
 )
@@ -95,6 +99,27 @@ def of_layer_norm(x, gamma, dy):
     g = dy * gamma
     means = g.mean(), (g * cache.x_hat).mean()
     return x.mean(), x.std(), cache.x_hat, g, *means, dx, dgamma
+
+
+def of_rms_norm(x, gamma, dy):
+    _, cache = rms_norm(x, gamma, BARELY)
+    dx, dgamma = rms_norm_backward(dy, cache)
+    g = dy * gamma
+    return 1 / cache.inv_rms[0], cache.x_hat, g, (g * cache.x_hat).mean(), dx, dgamma
+
+
+def of_gated_feed_forward(x, gate, value, output, dy):
+    layer = GatedFeedForward(2, 2, np.random.default_rng(0), np.float64, "relu")
+    for array, weight in zip(layer.parameters().values(), (gate, value, output), strict=True):
+        array[...] = weight
+    y, cache = layer.forward(x)
+    dx, grads = layer.backward(dy, cache)
+    g, v = cache.product
+    h, relu_cache = layer.gate.forward(x)[0], cache.activation
+    dproduct, _ = layer.output.backward(dy, cache.output)
+    dgate, dvalue = gated_product_backward(dproduct, cache.product)
+    dh = relu_backward(dgate, relu_cache)
+    return h, g, v, y, dproduct, dvalue, dh, grads["output.weight"], dx
 
 
 def of_feed_forward(x, w1, b1, w2, b2, dy):

@@ -34,6 +34,21 @@ class LayerNorm:
         return dx / std, grads
 
 
+class RmsNorm:
+    def forward(self, x):
+        root = np.sqrt(np.sum(x**2, axis=-1, keepdims=True) / x.shape[-1] + self.eps)
+        return self.gamma * x / root, (x, root)
+
+    def backward(self, dy, cache):
+        x, root = cache
+        dgamma = np.einsum(
+            "nd,nd->d", dy.reshape(-1, x.shape[-1]), (x / root).reshape(-1, x.shape[-1])
+        )
+        g = dy * self.gamma
+        along = np.sum(g * x, axis=-1, keepdims=True) / (x.shape[-1] * root**2)
+        return (g - x * along) / root, {"gamma": dgamma}
+
+
 class Embedding:
     def forward(self, ids):
         return np.take(self.table, ids, axis=0), ids
@@ -87,6 +102,27 @@ class FeedForward:
             "output.weight": a.T @ dy,
             "output.bias": dy.sum(axis=0),
         }
+
+
+class GatedFeedForward:
+    def forward(self, x, rng=None):
+        gate, slope = self.activate(x @ self.gate.weight)
+        value = x @ self.value.weight
+        return (gate * value) @ self.output.weight, (x, gate, slope, value)
+
+    def backward(self, dy, cache):
+        x, gate, slope, value = cache
+        rows = x.reshape(-1, x.shape[-1])
+        dproduct = dy @ self.output.weight.T
+        dvalue = dproduct * gate
+        dh = self.activate_backward(dproduct * value, slope)
+        products = (gate * value).reshape(len(rows), -1)
+        grads = {
+            "gate.weight": rows.T @ dh.reshape(len(rows), -1),
+            "value.weight": rows.T @ dvalue.reshape(len(rows), -1),
+            "output.weight": products.T @ dy.reshape(len(rows), -1),
+        }
+        return dh @ self.gate.weight.T + dvalue @ self.value.weight.T, grads
 
 
 class Residual:
@@ -252,6 +288,8 @@ RIGHT = {
         TiedReadout,
         LearnedPositions,
         FeedForward,
+        GatedFeedForward,
+        RmsNorm,
         Residual,
         MultiHeadSelfAttention,
         MultiHeadCrossAttention,

@@ -9,7 +9,7 @@ from practice.versions import RIGHT as VERSIONS
 from transformer_core import ops
 from transformer_core.layers import FeedForward, Linear, feed_forward
 from transformer_core.layers import linear as linear_layer
-from transformer_core.layers.spec import LayerSpec
+from transformer_core.layers.spec import LayerSpec, NormSpec
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.ops.linear import LinearCache
 from transformer_core.optim import Adam
@@ -51,11 +51,15 @@ IN_THE_PACKAGE = [exercise for exercise in every_exercise() if places(exercise)]
 OWNS = [Own(exercise, renamed(exercise)) for exercise in IN_THE_PACKAGE]
 
 
-def bert(dtype=np.float32):
+def bert(dtype=np.float32, spec=None):
     rng = np.random.default_rng(4)
-    spec = LayerSpec(6, 2, 7, "post", dropout=0.3, dtype=dtype)
+    spec = spec or LayerSpec(6, 2, 7, "post", dropout=0.3, dtype=dtype)
     model = Bert(spec, StackSpec(5, 4, 2), rng, tied=True, segments=2)
     return step(model, IDS, IDS, IDS > 1, segment_ids=IDS % 2, rng=np.random.default_rng(5))
+
+
+def since_2017(dtype=np.float32):
+    return bert(spec=LayerSpec(6, 2, 7, "pre", NormSpec("rms_norm"), "swiglu", dtype=dtype))
 
 
 def encoder_decoder(dtype=np.float32):
@@ -74,7 +78,8 @@ def step(model, *batch, **options):
     return {"loss": np.asarray(loss)} | grads | after
 
 
-MODELS = pytest.mark.parametrize("model", [bert, encoder_decoder])
+EVERY_MODEL = bert, encoder_decoder, since_2017
+MODELS = pytest.mark.parametrize("model", EVERY_MODEL)
 
 
 def assert_equal(found, expected):
@@ -90,13 +95,15 @@ def test_all_functions_renamed_give_the_same_bits(model):
     with in_the_package(OWNS) as used:
         assert_equal(model(), expected)
     assert {"MultiHeadSelfAttention", "softmax", "linear", "Adam"} <= used.called
+    if model is since_2017:
+        assert {"RmsNorm", "rms_norm", "GatedFeedForward", "silu"} <= used.called
     assert used.float64 == set()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("each", OWNS, ids=lambda each: str(each.exercise.name))
 def test_one_function_renamed_gives_the_same_bits(each):
-    for model in (bert, encoder_decoder):
+    for model in EVERY_MODEL:
         expected = model()
         with in_the_package([each]):
             assert_equal(model(), expected)
