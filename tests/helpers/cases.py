@@ -116,6 +116,12 @@ ATTENTION = Op(
     ops.attention_backward,
     {"query": (2, 3, 3, 5), "key": (2, 3, 4, 5), "value": (2, 3, 4, 2)},
 )
+ROTARY = Op(
+    ops.rotary,
+    ops.rotary_backward,
+    {"x": (2, 3, 4, 6)},
+    {"positions": np.array([3, 0, 7, 8]), "frequencies": np.array([1.0, 0.3, 0.02])},
+)
 SOFTMAX = Op(ops.softmax, ops.softmax_backward, {"x": (2, 3, 3, 4)})
 
 IDS = np.array([[3, 0, 3, 5], [3, 1, 0, 1]])  # repeated in a row and over the batch
@@ -161,6 +167,8 @@ OPS = {
     "gated_product": Op(
         ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
     ),
+    "rotary, pairs": ROTARY,
+    "rotary, halves": ROTARY._replace(settings=ROTARY.settings | {"halves": True}),
     "dropout": Op(dropout, ops.dropout_backward, {"x": (2, 3, 4)}),
 }
 for mask, keep in MASKS.items():
@@ -176,6 +184,7 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
+ROTATED = AttentionSpec(2, key_width=4, transform="rotary")
 WIDTH = 6
 
 
@@ -262,6 +271,9 @@ LAYERS = {
         (2, 5, 6),
         (SOURCE_KEEP,),
         (2, 4, 6),
+    ),
+    "MultiHeadSelfAttention, rotary": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, ROTATED, rng, dtype), (2, 5, 6), (KEEP,)
     ),
     "OwnReadout": LayerCase(
         lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)

@@ -35,6 +35,7 @@ OBJECTS = {
     "OwnReadout": OWN,
     "Residual": RESIDUAL,
     "RmsNorm": layers.RmsNorm(6, "float64"),
+    "Rotary": layers.Rotary(6, "float64"),
     "SinusoidalPositions": layers.SinusoidalPositions(4, 6, "float64"),
     "TiedReadout": layers.TiedReadout(9, "float64"),
 }
@@ -131,6 +132,10 @@ LINES = {
     "Residual": call(lambda placement, dropout: layers.Residual(SELF, NORM, placement, dropout)),
     "Residual.forward": call(lambda x, keep, rng: RESIDUAL.forward(x, keep, rng=rng)),
     "Residual.step": call(lambda x, key, value: RESIDUAL.step(x, KeyValue(key, value)), **STEP),
+    "Rotary": call(
+        lambda width, dtype: layers.Rotary(width, dtype), width=Setting(6, lambda v: v == 2)
+    ),
+    "Rotary.forward": {"x": "B H T 6", "first": whole(1, least=0)},
     "SinusoidalPositions": {"width": Setting(6, lambda v: v == 2)},
     "SinusoidalPositions.backward": call(
         lambda dy: OBJECTS["SinusoidalPositions"].backward(dy, None), dy="B T 6"

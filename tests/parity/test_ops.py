@@ -45,6 +45,17 @@ def partly_ignored(logits, targets, weights):
     return cross_entropy(logits, targets.where(weights, -100), ignore_index=-100)
 
 
+def rotary(x, positions, frequencies, halves=False):
+    """Complex numbers for the pairs of neighbours, and the formula of the files for halves."""
+    angles = torch.outer(positions, frequencies).to(x)
+    if halves:
+        one, other = x.chunk(2, dim=-1)
+        cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
+        return x * cos + torch.cat([-other, one], dim=-1) * sin
+    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.exp(1j * angles)
+    return torch.view_as_real(turned).flatten(-2)
+
+
 TWINS = {
     "attention": attention,
     "attention with dropout": attention_with_dropout,
@@ -62,6 +73,7 @@ TWINS = {
     "merge_heads": lambda x: x.transpose(1, 2).flatten(2),
     "relu": F.relu,
     "rms_norm": lambda x, gamma, eps: F.rms_norm(x, x.shape[-1:], gamma, eps),
+    "rotary": rotary,
     "silu": F.silu,
     "softmax": softmax,
     "split_heads": lambda x: x.unflatten(-1, (3, 2)).transpose(1, 2),

@@ -19,6 +19,7 @@ from transformer_core.layers.multi_head_attention import (
 from transformer_core.layers.positions import LearnedPositions, SinusoidalPositions
 from transformer_core.layers.residual import Residual
 from transformer_core.layers.rms_norm import RmsNorm
+from transformer_core.layers.rotary import Rotary
 from transformer_core.layers.spec import FEED_FORWARDS, NORMS, LayerSpec, NormSpec
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "OwnReadout",
     "Residual",
     "RmsNorm",
+    "Rotary",
     "SinusoidalPositions",
     "TiedReadout",
 ]

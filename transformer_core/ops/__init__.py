@@ -38,6 +38,12 @@ from transformer_core.ops.mean_squared_error import (
 from transformer_core.ops.positions import sinusoidal_positions
 from transformer_core.ops.relu import relu, relu_backward
 from transformer_core.ops.rms_norm import rms_norm, rms_norm_backward
+from transformer_core.ops.rotary import (
+    pairs_to_halves,
+    rotary,
+    rotary_backward,
+    rotary_frequencies,
+)
 from transformer_core.ops.silu import silu, silu_backward
 from transformer_core.ops.softmax import log_softmax, softmax, softmax_backward
 
