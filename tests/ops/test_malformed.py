@@ -1,6 +1,5 @@
 """Malformed input to the ops."""
 
-import numpy as np
 from helpers.malformed import REALS, Choice, Floats, Ids, Setting, Table, count, positive, whole
 
 from transformer_core import ops

@@ -6,6 +6,7 @@ from helpers.cases import CROSS_ENTROPY, OPS, TARGETS, Op
 from helpers.witnesses import generators, sizes
 from hypothesis import given
 from parity.pytorch import F, tensors, torch
+from parity.twins import rotary
 
 from transformer_core import ops
 
@@ -43,17 +44,6 @@ def class_weighted(logits, targets, weights):
 
 def partly_ignored(logits, targets, weights):
     return cross_entropy(logits, targets.where(weights, -100), ignore_index=-100)
-
-
-def rotary(x, positions, frequencies, halves=False):
-    """Complex numbers for the pairs of neighbours, and the formula of the files for halves."""
-    angles = torch.outer(positions, frequencies).to(x)
-    if halves:
-        one, other = x.chunk(2, dim=-1)
-        cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
-        return x * cos + torch.cat([-other, one], dim=-1) * sin
-    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.exp(1j * angles)
-    return torch.view_as_real(turned).flatten(-2)
 
 
 TWINS = {
