@@ -184,7 +184,7 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
-ROTATED = AttentionSpec(4, 4, 3, key_heads=2, transform="rotary")
+ROTATED = AttentionSpec(3, 4, transform="rotary")
 WIDTH = 6
 
 
@@ -272,7 +272,7 @@ LAYERS = {
         (SOURCE_KEEP,),
         (2, 4, 6),
     ),
-    "MultiHeadSelfAttention, rotary and grouped": LayerCase(
+    "MultiHeadSelfAttention, rotary": LayerCase(
         lambda rng, dtype: MultiHeadSelfAttention(6, ROTATED, rng, dtype), (2, 5, 6), (KEEP,)
     ),
     "OwnReadout": LayerCase(

@@ -16,7 +16,7 @@ def test_gradients_agree_with_the_witnesses(check, halves):
 
 @pytest.mark.equation("eq:rotary-backward")
 def test_gradients_of_the_layer_around_it_agree_with_the_witnesses(check):
-    check.layer(LAYERS["MultiHeadSelfAttention, rotary and grouped"])
+    check.layer(LAYERS["MultiHeadSelfAttention, rotary"])
 
 
 @given(generators, sizes, sizes)
