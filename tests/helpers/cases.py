@@ -184,7 +184,7 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
-ROTATED = AttentionSpec(3, 4, transform="rotary")
+ROTATED = AttentionSpec(3, 4, 3, transform="rotary")
 WIDTH = 6
 
 

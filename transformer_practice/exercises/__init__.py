@@ -47,6 +47,7 @@ CHAPTERS = (
     "460_one_layer",
     "470_internet_scale",
     "480_local_steps",
+    "520_rotary",
     "910_taylor",
     "920_jacobians",
     "930_eigenvalues",

@@ -41,6 +41,8 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "ops/masks.toml",
     "ops/positions.toml",
     "layers/positions.toml",
+    "ops/rotary.toml",
+    "layers/rotary.toml",
     "ops/embedding.toml",
     "layers/embedding.toml",
     "layers/residual.toml",
