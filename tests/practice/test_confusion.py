@@ -44,6 +44,7 @@ NOT_PLANTED = {
         "layer-norm-centred-once",
         "layer-norm-variance-overflows",
         "relu-of-minus-infinity",
+        "rotary-angles-in-the-dtype",
     },
     "they are made with the package's own ways around a copy": {
         "cross-entropy-written-into-a-copy",

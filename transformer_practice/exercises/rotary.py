@@ -22,15 +22,14 @@ def points():
     )
     generic = draw("generic", 2, 3, 5, 8)
     positions = generic.arguments["positions"]
+    two = np.stack([positions, positions[::-1]])
     return [
         generic,
         generic.variant("halves", halves=True),
         generic.variant("position 0", positions=0 * positions),
         generic.variant("positions between whole numbers", positions=positions / 4),
         generic.variant("far positions", positions=positions + 100_000),
-        generic.variant(
-            "positions of every sequence", positions=np.stack([positions, positions[::-1]])[:, None]
-        ),
+        generic.variant("positions of every sequence", positions=two[:, np.newaxis]),
         generic.variant("frequencies of 0", frequencies=np.array([1.0, 0.5, 0, 0])),
         draw("generic, other sizes", 3, 2, 7, 6),
         draw("one pair", 2, 3, 5, 2),
