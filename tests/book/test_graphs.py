@@ -27,6 +27,7 @@ DRAWN_AS_AN_OP = {  # layers whose backward pass is one call of an op: linear_ba
     "Linear",
     "OwnReadout",
     "RmsNorm",
+    "Rotary",
     "TiedReadout",
 }
 DRAWN_IN_PARTS = {  # the ops of which they are made, in multi_head and cross_attention

@@ -102,12 +102,12 @@ def rotary_frequencies(
     .. math:: \omega_i = \beta^{-2i/d_k}, \qquad i = 0, \dots, d_k / 2 - 1
 
     For contexts longer than those of training, files of models name a ``scaling``. "linear" divides
-    every frequency by the factor s (eq:rotary-interpolation); "llama3" those alone whose wavelength
+    every frequency by the factor (eq:rotary-interpolation); "llama3" those alone whose wavelength
     is long, by the share g that is 0 up to a low number of turns in the original context and 1 from
     a high number on (eq:rotary-llama3).
 
-    .. math:: \omega'_i = \frac{\omega_i}{s}, \qquad
-              \omega'_i = \Bigl( \frac{1 - g_i}{s} + g_i \Bigr) \omega_i
+    .. math:: \omega'_i = \frac{\omega_i}{\lambda}, \qquad
+              \omega'_i = \Bigl( \frac{1 - g_i}{\lambda} + g_i \Bigr) \omega_i
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def rotary_frequencies(
     -------
     ndarray (d_k / 2,) of float64
 
-    Source: Su et al. 2024, section 3.2.2; Chen et al. 2023, equation 4; Grattafiori et al. 2024.
+    Source: Su et al. 2024, section 3.2.2; Chen et al. 2023, equation 4; files of Llama 3.1.
     """
     check_positive_int("width", width)
     check_even("width: expected an even number", width)
