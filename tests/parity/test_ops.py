@@ -65,6 +65,7 @@ TWINS = {
     "rms_norm": lambda x, gamma, eps: F.rms_norm(x, x.shape[-1:], gamma, eps),
     "rotary": rotary,
     "silu": F.silu,
+    "soft_cap": lambda x, cap: cap * torch.tanh(x / cap),
     "softmax": softmax,
     "split_heads": lambda x: x.unflatten(-1, (3, 2)).transpose(1, 2),
     "tied_readout": F.linear,

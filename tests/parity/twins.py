@@ -186,8 +186,18 @@ def rotary(x, positions, frequencies, halves=False):
         one, other = x.chunk(2, dim=-1)
         cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
         return x * cos + torch.cat([-other, one], dim=-1) * sin
-    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.exp(1j * angles)
+    turned = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2))) * torch.exp(1j * angles)
     return torch.view_as_real(turned).flatten(-2)
+
+
+def rotary_layer(layer, p, x, first=0):
+    positions = torch.arange(first, first + x.shape[2])
+    return rotary(x, positions, torch.tensor(layer.frequencies), layer.halves)
+
+
+def qk_norm(layer, p, x, first=0):
+    normalised = run(layer.norm, part(p, "norm"), x)
+    return run(layer.rotary, {}, normalised, first)
 
 
 def attention_of_unequal_widths(layer, p, x, source, keep):
@@ -203,11 +213,9 @@ def attention_of_unequal_widths(layer, p, x, source, keep):
         a.unflatten(-1, (count, -1)).transpose(1, 2)
         for a, count in zip((query, key, value), counts, strict=True)
     ]
-    if layer.query_transform:
-        frequencies = torch.tensor(layer.query_transform.frequencies)
-        for i in range(2):
-            positions = torch.arange(heads[i].shape[2])
-            heads[i] = rotary(heads[i], positions, frequencies, layer.query_transform.halves)
+    for i, name in enumerate(("query_transform", "key_transform")):
+        if transform := getattr(layer, name):
+            heads[i] = run(transform, part(p, name), heads[i])
     query, *shared = heads
     key, value = (a.repeat_interleave(layer.heads // layer.key_heads, dim=1) for a in shared)
     context = F.scaled_dot_product_attention(query, key, value, keep)
@@ -317,6 +325,8 @@ TWINS = {
     layers.TiedReadout: tied_readout,
     layers.OwnReadout: own_readout,
     layers.MultiHeadSelfAttention: self_attention,
+    layers.QkNorm: qk_norm,
+    layers.Rotary: rotary_layer,
     layers.MultiHeadCrossAttention: cross_attention,
     layers.Residual: residual,
     layers.EncoderLayer: encoder_layer,
