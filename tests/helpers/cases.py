@@ -19,6 +19,7 @@ from transformer_core.layers import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     OwnReadout,
+    QkNorm,
     Residual,
     RmsNorm,
     TiedReadout,
@@ -163,6 +164,7 @@ OPS = {
     "relu": Op(ops.relu, ops.relu_backward, {"x": (2, 3, 4)}),
     "gelu": Op(ops.gelu, ops.gelu_backward, {"x": (2, 3, 4)}),
     "gelu_tanh": Op(ops.gelu_tanh, ops.gelu_tanh_backward, {"x": (2, 3, 4)}),
+    "soft_cap": Op(ops.soft_cap, ops.soft_cap_backward, {"x": (2, 3, 4)}, {"cap": 1.5}),
     "silu": Op(ops.silu, ops.silu_backward, {"x": (2, 3, 4)}),
     "gated_product": Op(
         ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
@@ -185,6 +187,7 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
 ROTATED = AttentionSpec(3, 4, 3, transform="rotary")
+NORMALISED = AttentionSpec(3, 4, 3, transform="qk_norm_rotary_halves")
 WIDTH = 6
 
 
@@ -274,6 +277,11 @@ LAYERS = {
     ),
     "MultiHeadSelfAttention, rotary": LayerCase(
         lambda rng, dtype: MultiHeadSelfAttention(6, ROTATED, rng, dtype), (2, 5, 6), (KEEP,)
+    ),
+    "QkNorm": LayerCase(lambda rng, dtype: QkNorm(6, dtype), (2, 3, 5, 6)),
+    "QkNorm, halves": LayerCase(lambda rng, dtype: QkNorm(6, dtype, True), (2, 3, 5, 6)),
+    "MultiHeadSelfAttention, normalised": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, NORMALISED, rng, dtype), (2, 5, 6), (KEEP,)
     ),
     "OwnReadout": LayerCase(
         lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)

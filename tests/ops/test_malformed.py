@@ -47,7 +47,9 @@ LINES = {
     "pairs_to_halves": {"width": EVEN},
     "sinusoidal_positions": {"width": EVEN},
     "softmax": {"x": "... T S"},
+    "soft_cap": {"cap": positive(1.5)},
     "split_heads": {"x": "anything B T 6", "heads": count(2, lambda v: v in (1, 2, 3))},
+    "window_keep": {"window": whole(2)},
     "tied_readout": {"h": "... D", "bias": "V"},
 }
 OPS = Table("tests/ops/test_malformed.py", [ops], LINES, NAMES)

@@ -9,6 +9,7 @@ from transformer_core.foundation.checks import (
     check_kind,
     check_positive_int,
 )
+from transformer_core.layers.qk_norm import QkNorm
 from transformer_core.layers.rotary import Rotary
 from transformer_core.ops.heads import check_heads
 
@@ -19,6 +20,8 @@ from transformer_core.ops.heads import check_heads
 TRANSFORMS: dict[str, Callable] = {
     "rotary": Rotary,
     "rotary_halves": partial(Rotary, halves=True),
+    "qk_norm_rotary": QkNorm,
+    "qk_norm_rotary_halves": partial(QkNorm, halves=True),
 }
 
 

@@ -48,6 +48,7 @@ CHAPTERS = (
     "470_internet_scale",
     "480_local_steps",
     "520_rotary",
+    "540_grouped_queries",
     "910_taylor",
     "920_jacobians",
     "930_eigenvalues",

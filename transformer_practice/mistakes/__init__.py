@@ -43,6 +43,8 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "layers/positions.toml",
     "ops/rotary.toml",
     "layers/rotary.toml",
+    "layers/qk_norm.toml",
+    "ops/soft_cap.toml",
     "ops/embedding.toml",
     "layers/embedding.toml",
     "layers/residual.toml",
