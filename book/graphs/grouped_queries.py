@@ -32,8 +32,8 @@ for h, name in enumerate("⁰¹"):
     graph.way(f"K<o{h}", f"head {h}", alone[h][1].round(12))
     graph.way(f"V<o{h}", f"head {h}", alone[h][2].round(12))
 graph.place(
-    "q0 0 0, K 0 1, V 0 2.4, q1 0 3.4, o0 1 0.6, o1 1 2.8",
-    narrow="q0 0 0, q1 0 1, K 1 0.5, V 2 0.5, o0 3 0, o1 3 1",
+    "q0 0 0, q1 0 1, K 1 0.5, V 2 0.5, o0 3 0, o1 3 1",
+    narrow="q0 0 0.5, q1 1 0.5, K 2 0.5, V 3 0.5, o0 4 0, o1 4 1",
 )
 
 graph.narrate(f"""

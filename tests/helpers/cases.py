@@ -169,6 +169,12 @@ OPS = {
     "gated_product": Op(
         ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
     ),
+    "grouped_attention": Op(
+        ops.attention,
+        ops.attention_backward,
+        {"query": (2, 6, 3, 5), "key": (2, 2, 4, 5), "value": (2, 2, 4, 3)},
+        {"keep": scattered(np.random.default_rng(2), 2, 6, 3, 4)},
+    ),
     "rotary, pairs": ROTARY,
     "rotary, halves": ROTARY._replace(settings=ROTARY.settings | {"halves": True}),
     "dropout": Op(dropout, ops.dropout_backward, {"x": (2, 3, 4)}),

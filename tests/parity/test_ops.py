@@ -57,6 +57,9 @@ TWINS = {
     "gated_product": torch.mul,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "grouped_attention": lambda query, key, value, keep: attention(
+        query, *(a.repeat_interleave(3, dim=1) for a in (key, value)), keep
+    ),
     "layer_norm": lambda x, gamma, beta, eps: F.layer_norm(x, x.shape[-1:], gamma, beta, eps),
     "linear": lambda x, weight, bias=None: F.linear(x, weight.T, bias),
     "mean_squared_error": F.mse_loss,
