@@ -26,14 +26,14 @@ def grouped_points():
         keep=random_keep,
         cotangent="B H T d_v",
     )
-    generic = draw("generic", 2, 6, 2, 5, 7, 3, 4)
+    generic = draw("generic", 3, 8, 2, 5, 7, 4, 6)
     return [
         generic,
         generic.variant("no mask", keep=None),
         draw("one head of keys", 2, 3, 1, 5, 7, 4, 2),
         draw("as many heads of keys as of queries", 2, 3, 3, 5, 7, 4, 2),
         draw("one query", 2, 6, 3, 1, 7, 4, 5),
-        draw("generic, other sizes", 3, 6, 3, 4, 5, 2, 7),
+        draw("generic, other sizes", 2, 9, 3, 4, 5, 7, 6),
     ]
 
 
