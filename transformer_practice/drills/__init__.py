@@ -26,6 +26,8 @@ DRILLS = (  # in the order of the book
     "residual",
     "dropout",
     "cost",
+    "rotary",
+    "grouped_queries",
 )
 
 
