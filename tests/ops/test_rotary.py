@@ -78,6 +78,15 @@ def test_the_backward_pass_undoes_the_forward_pass(halves, rng, length, pairs):
     assert np.allclose((y**2).sum(axis=-1), (x**2).sum(axis=-1), rtol=1e-13)
 
 
+@pytest.mark.equation("eq:rotary-backward")
+@LAYOUTS
+@given(generators, sizes, sizes)
+def test_the_backward_pass_is_the_adjoint_map(halves, rng, length, pairs):
+    x, dy = rng.normal(size=(2, 3, length, 2 * pairs))
+    y, cache = rotary(x, rng.integers(0, 99, length), rng.normal(size=pairs), halves)
+    assert np.isclose((dy * y).sum(), (rotary_backward(dy, cache) * x).sum(), atol=1e-12)
+
+
 @pytest.mark.equation("eq:rotary-relative")
 @LAYOUTS
 @given(generators, sizes, sizes, sizes, shifts)
