@@ -257,6 +257,12 @@ def test_what_cannot_be_cut_is_refused_by_name(spec):
         on_threads(2, lambda c: TensorParallelBert(bert_of(shared), c))
 
 
+def test_a_norm_that_all_heads_share_is_not_cut(spec):
+    shared = replace(spec, attention=replace(spec.attention, transform="qk_norm_rotary"))
+    with pytest.raises(ValueError, match="transform: expected one without parameters, got qk_norm"):
+        on_threads(2, lambda c: TensorParallelBert(bert_of(shared), c))
+
+
 def test_it_learns(gpt, ids):
     history = train(gpt, AdamW(gpt.parameters, 0.03), repeat((ids,)), 30, progress=False)
     assert history[-1]["loss"] < 0.1 < 1 < history[0]["loss"]

@@ -27,11 +27,13 @@ DRAWN_AS_AN_OP = {  # layers whose backward pass is one call of an op: linear_ba
     "Linear",
     "OwnReadout",
     "RmsNorm",
+    "Rotary",
     "TiedReadout",
 }
 DRAWN_IN_PARTS = {  # the ops of which they are made, in multi_head and cross_attention
     "MultiHeadCrossAttention",
     "MultiHeadSelfAttention",
+    "QkNorm",
 }
 every_graph = pytest.mark.parametrize("name", NAMES)
 every_drawing = pytest.mark.parametrize("name", [name for name in NAMES if name != "transformer"])

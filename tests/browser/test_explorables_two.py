@@ -31,6 +31,30 @@ def test_the_hands_turn_by_the_offset_alone(explore):
     assert figure.shown("gap") < 1e-14
 
 
+@pytest.mark.parametrize("layout", ["pairs", "halves"])
+def test_the_score_of_turned_rows_depends_on_the_distance_alone(explore, layout):
+    figure = explore("rotary")
+    query = np.array([1.2, 0.4, -0.8, 1, 0.6, -1, 0.9, 0.3])
+    key = np.array([0.8, -0.5, 1, 0.7, -0.6, -0.9, 0.4, 1.1])
+    frequencies, halves = ops.rotary_frequencies(8, 100.0), layout == "halves"
+
+    def score(t, s):
+        rows = [
+            ops.rotary(row[np.newaxis], np.array([at]), frequencies, halves)[0]
+            for row, at in ((query, t), (key, s))
+        ]
+        return (rows[0] * rows[1]).sum() / math.sqrt(8)
+
+    figure.choose("layout", layout)
+    figure.slide(distance=9)
+    close(figure.shown("score"), score(12, 3))
+    figure.slide(s=40)
+    figure.press("distance", "ArrowRight", "ArrowRight", "ArrowLeft")
+    assert figure.said().startswith("Query at 50, key at 40: at the distance 10")
+    for shown in (figure.shown("score"), figure.shown("moved"), sum(figure.grid("term", 4))):
+        close(shown, score(10, 0))
+
+
 def attention_shown(figure):
     return {
         what: np.array([figure.at(f"{what} of {word}") for word in WORDS])

@@ -20,6 +20,7 @@ from transformer_core.layers import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     OwnReadout,
+    QkNorm,
     Residual,
     RmsNorm,
     TiedReadout,
@@ -117,6 +118,12 @@ ATTENTION = Op(
     ops.attention_backward,
     {"query": (2, 3, 3, 5), "key": (2, 3, 4, 5), "value": (2, 3, 4, 2)},
 )
+ROTARY = Op(
+    ops.rotary,
+    ops.rotary_backward,
+    {"x": (2, 3, 4, 6)},
+    {"positions": np.array([3, 0, 7, 8]), "frequencies": np.array([1.0, 0.3, 0.02])},
+)
 SOFTMAX = Op(ops.softmax, ops.softmax_backward, {"x": (2, 3, 3, 4)})
 
 IDS = np.array([[3, 0, 3, 5], [3, 1, 0, 1]])  # repeated in a row and over the batch
@@ -158,10 +165,19 @@ OPS = {
     "relu": Op(ops.relu, ops.relu_backward, {"x": (2, 3, 4)}),
     "gelu": Op(ops.gelu, ops.gelu_backward, {"x": (2, 3, 4)}),
     "gelu_tanh": Op(ops.gelu_tanh, ops.gelu_tanh_backward, {"x": (2, 3, 4)}),
+    "soft_cap": Op(ops.soft_cap, ops.soft_cap_backward, {"x": (2, 3, 4)}, {"cap": 1.5}),
     "silu": Op(ops.silu, ops.silu_backward, {"x": (2, 3, 4)}),
     "gated_product": Op(
         ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
     ),
+    "grouped_attention": Op(
+        ops.attention,
+        ops.attention_backward,
+        {"query": (2, 6, 3, 5), "key": (2, 2, 4, 5), "value": (2, 2, 4, 3)},
+        {"keep": scattered(np.random.default_rng(2), 2, 6, 3, 4)},
+    ),
+    "rotary, pairs": ROTARY,
+    "rotary, halves": ROTARY._replace(settings=ROTARY.settings | {"halves": True}),
     "dropout": Op(dropout, ops.dropout_backward, {"x": (2, 3, 4)}),
 }
 for mask, keep in MASKS.items():
@@ -177,6 +193,8 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
+ROTATED = AttentionSpec(3, 4, 3, transform="rotary")
+NORMALISED = AttentionSpec(3, 4, 3, transform="qk_norm_rotary_halves")
 WIDTH = 6
 
 
@@ -264,6 +282,14 @@ LAYERS = {
         (2, 5, 6),
         (SOURCE_KEEP,),
         (2, 4, 6),
+    ),
+    "MultiHeadSelfAttention, rotary": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, ROTATED, rng, dtype), (2, 5, 6), (KEEP,)
+    ),
+    "QkNorm": LayerCase(lambda rng, dtype: QkNorm(6, dtype), (2, 3, 5, 6)),
+    "QkNorm, halves": LayerCase(lambda rng, dtype: QkNorm(6, dtype, True), (2, 3, 5, 6)),
+    "MultiHeadSelfAttention, normalised": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, NORMALISED, rng, dtype), (2, 5, 6), (KEEP,)
     ),
     "OwnReadout": LayerCase(
         lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)

@@ -22,6 +22,7 @@ PAGES = {
     "schedule": "250_schedules",
     "balls": "260_steepest_descent",
     "ring": "450_many_machines",
+    "rotary": "520_rotary",
 }
 
 

@@ -34,8 +34,10 @@ OBJECTS = {
     "MultiHeadCrossAttention": CROSS,
     "MultiHeadSelfAttention": SELF,
     "OwnReadout": OWN,
+    "QkNorm": layers.QkNorm(6, "float64"),
     "Residual": RESIDUAL,
     "RmsNorm": layers.RmsNorm(6, "float64"),
+    "Rotary": layers.Rotary(6, "float64"),
     "SinusoidalPositions": layers.SinusoidalPositions(4, 6, "float64"),
     "TiedReadout": layers.TiedReadout(9, "float64"),
 }
@@ -130,9 +132,18 @@ LINES = {
         kind=Choice("layer_norm"),
     ),
     "OwnReadout.forward": call(lambda h: OWN.forward(h, None), h="... 6"),
+    "QkNorm": call(
+        lambda width, dtype, eps: layers.QkNorm(width, dtype, eps=eps),
+        width=Setting(6, lambda v: v == 2),
+    ),
+    "QkNorm.forward": {"x": "B H T 6", "first": whole(1, least=0)},
     "Residual": call(lambda placement, dropout: layers.Residual(SELF, NORM, placement, dropout)),
     "Residual.forward": call(lambda x, keep, rng: RESIDUAL.forward(x, keep, rng=rng)),
     "Residual.step": call(lambda x, key, value: RESIDUAL.step(x, KeyValue(key, value)), **STEP),
+    "Rotary": call(
+        lambda width, dtype: layers.Rotary(width, dtype), width=Setting(6, lambda v: v == 2)
+    ),
+    "Rotary.forward": {"x": "B H T 6", "first": whole(1, least=0)},
     "SinusoidalPositions": {"width": Setting(6, lambda v: v == 2)},
     "SinusoidalPositions.backward": call(
         lambda dy: OBJECTS["SinusoidalPositions"].backward(dy, None), dy="B T 6"

@@ -14,7 +14,7 @@ from hypothesis import given
 
 from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
 from transformer_core.layers.multi_head_attention import KeyValue
-from transformer_core.ops import attention
+from transformer_core.ops import attention, window_keep
 
 
 def draw(rng, batch, length, heads, width):
@@ -218,3 +218,30 @@ def test_two_sequences_that_go_on_from_one_past_stay_apart(rng):
     assert all(map(np.array_equal, one, before))
     assert not np.array_equal(one.key, other.key)
     assert past.key.shape[2] == 3
+
+
+@pytest.mark.equation("eq:cache-bytes")
+@pytest.mark.parametrize("key_heads", [1, 2, 4])
+def test_a_cache_has_the_bytes_of_the_formula(rng, key_heads):
+    spec = AttentionSpec(4, 6, 3, key_heads=key_heads)
+    layer = MultiHeadSelfAttention(8, spec, rng, np.float32)
+    past = layer.begin(5)
+    for _ in range(7):
+        _, past = layer.step(rng.normal(size=(5, 1, 8)).astype(np.float32), past)
+    assert sum(array.nbytes for array in past) == 5 * 7 * key_heads * (6 + 3) * 4
+
+
+@given(generators, sizes, sizes)
+def test_stacked_windows_reach_their_depth_times_one_less_than_their_width(rng, depth, window):
+    length = 14
+    layers = [MultiHeadSelfAttention(6, 2, rng, np.float64) for _ in range(depth)]
+    x, caches = rng.normal(size=(1, length, 6)), []
+    for layer in layers:
+        x, cache = layer.forward(x, window_keep(length, window))
+        caches.append(cache)
+    dx = np.zeros_like(x)
+    dx[0, -1] = rng.normal(size=6)
+    for layer, cache in zip(layers[::-1], caches[::-1], strict=True):
+        dx, _ = layer.backward(dx, cache)
+    (reached,) = np.nonzero(np.abs(dx[0]).sum(axis=-1))
+    assert reached.tolist() == list(range(max(0, length - 1 - depth * (window - 1)), length))

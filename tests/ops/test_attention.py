@@ -232,6 +232,13 @@ def test_bad_input_is_named(changed, message):
         attention(**(arguments | changed))
 
 
+@pytest.mark.equation("eq:grouped-attention-backward")
+def test_gradients_of_shared_keys_agree_with_the_witnesses(check):
+    check.op(OPS["grouped_attention"])
+
+
+@pytest.mark.equation("eq:grouped-attention")
+@pytest.mark.equation("eq:grouped-attention-backward")
 def test_shared_keys_are_as_if_they_were_copied(rng):
     query, doutput = rng.normal(size=(2, 6, 4, 5)), rng.normal(size=(2, 6, 4, 7))
     key, value = rng.normal(size=(2, 2, 3, 5)), rng.normal(size=(2, 2, 3, 7))
@@ -248,3 +255,33 @@ def test_shared_keys_are_as_if_they_were_copied(rng):
     for found, array in zip(shared, copied, strict=True):
         summed = array.reshape(2, 2, 3, *array.shape[2:]).sum(axis=2)
         assert np.allclose(found, summed, rtol=1e-12, atol=1e-13)
+
+
+@given(generators, sizes, sizes)
+def test_heads_that_share_are_one_head_with_their_queries_in_a_row(rng, queries, keys):
+    query = rng.normal(size=(1, 3, queries, 4))
+    key, value = rng.normal(size=(1, 1, keys, 4)), rng.normal(size=(1, 1, keys, 2))
+    y, _ = attention(query, key, value)
+    stacked, _ = attention(query.reshape(1, 1, -1, 4), key, value)
+    assert np.array_equal(y.reshape(stacked.shape), stacked)
+
+
+def test_neighbours_share_and_do_not_take_turns(rng):
+    query, key, value = (rng.normal(size=(1, heads, 3, 4)) for heads in (4, 2, 2))
+    y, _ = attention(query, key, value)
+    for head in range(4):
+        alone, _ = attention(query[:, head], key[:, head // 2], value[:, head // 2])
+        assert np.allclose(y[:, head], alone, atol=1e-15)
+
+
+@pytest.mark.equation("eq:grouped-gauge")
+@given(generators, sizes, sizes)
+def test_queries_and_keys_of_a_group_obey_one_law(rng, queries, keys):
+    query, doutput = rng.normal(size=(2, 6, queries, 4)), rng.normal(size=(2, 6, queries, 3))
+    key, value = rng.normal(size=(2, 2, keys, 4)), rng.normal(size=(2, 2, keys, 3))
+    keep = rng.random((2, 6, queries, keys)) < 0.7
+    _, cache = attention(query, key, value, keep)
+    dquery, dkey, _ = attention_backward(doutput, cache)
+    of_heads = query.swapaxes(-1, -2) @ dquery
+    of_groups = of_heads.reshape(2, 2, 3, 4, 4).sum(axis=2)
+    assert np.allclose(of_groups, dkey.swapaxes(-1, -2) @ key, atol=1e-12)

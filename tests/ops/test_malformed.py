@@ -1,8 +1,20 @@
 """Malformed input to the ops."""
 
-from helpers.malformed import Ids, Setting, Table, count, whole
+from helpers.malformed import REALS, Choice, Floats, Ids, Setting, Table, count, positive, whole
 
 from transformer_core import ops
+
+EVEN = Setting(4, lambda v: v in (2, 2.0) and isinstance(v, int))
+
+
+class Places(Floats):
+    """Positions, one for each row, that may be broadcast."""
+
+    broadcasts, dtypes = True, REALS
+
+    def valid(self, rng):
+        return rng.integers(0, 9, self.shape())
+
 
 NAMES = {
     "x": "...", "keep": "mask ... T S", "ids": "ids ...", "table": "V D",
@@ -18,9 +30,26 @@ LINES = {
     "merge_heads": {"x": "anything B H T K"},
     "padding_keep": {"lengths": Ids("B", below=4), "length": whole(4)},
     "rms_norm": {"x": "... D", "gamma": "D"},
-    "sinusoidal_positions": {"width": Setting(4, lambda v: v in (2, 2.0) and isinstance(v, int))},
+    "rotary": {
+        "x": "... T 6",
+        "positions": Places("... T"),
+        "frequencies": "reals 3",
+        "halves": Choice(True, [None, 1, "yes", []]),
+    },
+    "rotary_frequencies": {
+        "width": EVEN,
+        "base": positive(10000.0),
+        "scaling": Choice(
+            {"rope_type": "linear", "factor": 2.0},
+            [{}, {"rope_type": "linear"}, {"rope_type": "yarn", "factor": 2.0}, 2.0, "linear"],
+        ),
+    },
+    "pairs_to_halves": {"width": EVEN},
+    "sinusoidal_positions": {"width": EVEN},
     "softmax": {"x": "... T S"},
+    "soft_cap": {"cap": positive(1.5)},
     "split_heads": {"x": "anything B T 6", "heads": count(2, lambda v: v in (1, 2, 3))},
+    "window_keep": {"window": whole(2)},
     "tied_readout": {"h": "... D", "bias": "V"},
 }
 OPS = Table("tests/ops/test_malformed.py", [ops], LINES, NAMES)

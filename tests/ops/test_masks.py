@@ -4,7 +4,7 @@ from helpers.witnesses import generators, sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.ops import attention, causal_keep, padding_keep
+from transformer_core.ops import attention, causal_keep, padding_keep, window_keep
 
 
 @pytest.mark.equation("eq:causal-keep")
@@ -76,3 +76,23 @@ def test_a_bad_length_is_named(length):
 def test_bad_lengths_are_named(lengths, message):
     with pytest.raises(ValueError, match=message):
         padding_keep(lengths, 3)
+
+
+@pytest.mark.equation("eq:window-keep")
+@given(st.integers(1, 8), st.integers(1, 10))
+def test_a_window_of_w_has_w_keys_of_which_one_is_the_position_itself(length, window):
+    keep = window_keep(length, window)
+    for t in range(length):
+        (seen,) = np.nonzero(keep[t])
+        assert seen.tolist() == list(range(max(0, t - window + 1), t + 1))
+
+
+def test_a_window_as_long_as_the_sequence_is_the_past():
+    assert np.array_equal(window_keep(5, 5), causal_keep(5))
+    assert not np.array_equal(window_keep(5, 4), causal_keep(5))
+
+
+@pytest.mark.parametrize("window", [0, -1, 2.0, None])
+def test_a_window_that_is_none_is_named(window):
+    with pytest.raises(ValueError, match="window: expected a whole number of at least 1"):
+        window_keep(5, window)

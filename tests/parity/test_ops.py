@@ -6,6 +6,7 @@ from helpers.cases import CROSS_ENTROPY, OPS, TARGETS, Op
 from helpers.witnesses import generators, sizes
 from hypothesis import given
 from parity.pytorch import F, tensors, torch
+from parity.twins import rotary
 
 from transformer_core import ops
 
@@ -56,13 +57,18 @@ TWINS = {
     "gated_product": torch.mul,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "grouped_attention": lambda query, key, value, keep: attention(
+        query, *(a.repeat_interleave(3, dim=1) for a in (key, value)), keep
+    ),
     "layer_norm": lambda x, gamma, beta, eps: F.layer_norm(x, x.shape[-1:], gamma, beta, eps),
     "linear": lambda x, weight, bias=None: F.linear(x, weight.T, bias),
     "mean_squared_error": F.mse_loss,
     "merge_heads": lambda x: x.transpose(1, 2).flatten(2),
     "relu": F.relu,
     "rms_norm": lambda x, gamma, eps: F.rms_norm(x, x.shape[-1:], gamma, eps),
+    "rotary": rotary,
     "silu": F.silu,
+    "soft_cap": lambda x, cap: cap * torch.tanh(x / cap),
     "softmax": softmax,
     "split_heads": lambda x: x.unflatten(-1, (3, 2)).transpose(1, 2),
     "tied_readout": F.linear,

@@ -186,6 +186,27 @@ def square(attention):
     return len(set(attention.output.weight.shape)) == 1
 
 
+def rotary(x, positions, frequencies, halves=False):
+    """Complex numbers for the pairs of neighbours, and the formula of the files for halves."""
+    angles = torch.outer(positions, frequencies).to(x)
+    if halves:
+        one, other = x.chunk(2, dim=-1)
+        cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
+        return x * cos + torch.cat([-other, one], dim=-1) * sin
+    turned = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2))) * torch.exp(1j * angles)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+def rotary_layer(layer, p, x, first=0):
+    positions = torch.arange(first, first + x.shape[2])
+    return rotary(x, positions, torch.tensor(layer.frequencies), layer.halves)
+
+
+def qk_norm(layer, p, x, first=0):
+    normalised = run(layer.norm, part(p, "norm"), x)
+    return run(layer.rotary, {}, normalised, first)
+
+
 def attention_of_unequal_widths(layer, p, x, source, keep):
     """Do what nn.MultiheadAttention cannot, by the function that it is made of."""
     if "query.weight" in p:
@@ -194,8 +215,17 @@ def attention_of_unequal_widths(layer, p, x, source, keep):
     else:
         projected = linear(None, part(p, "query_key_value"), x)
         query, key, value = projected.tensor_split(layer.edges, dim=-1)
-    heads = [a.unflatten(-1, (layer.heads, -1)).transpose(1, 2) for a in (query, key, value)]
-    context = F.scaled_dot_product_attention(*heads, keep)
+    counts = layer.heads, layer.key_heads, layer.key_heads
+    heads = [
+        a.unflatten(-1, (count, -1)).transpose(1, 2)
+        for a, count in zip((query, key, value), counts, strict=True)
+    ]
+    for i, name in enumerate(("query_transform", "key_transform")):
+        if transform := getattr(layer, name):
+            heads[i] = run(transform, part(p, name), heads[i])
+    query, *shared = heads
+    key, value = (a.repeat_interleave(layer.heads // layer.key_heads, dim=1) for a in shared)
+    context = F.scaled_dot_product_attention(query, key, value, keep)
     return linear(None, part(p, "output"), context.transpose(1, 2).flatten(2))
 
 
@@ -303,6 +333,8 @@ TWINS = {
     layers.TiedReadout: tied_readout,
     layers.OwnReadout: own_readout,
     layers.MultiHeadSelfAttention: self_attention,
+    layers.QkNorm: qk_norm,
+    layers.Rotary: rotary_layer,
     layers.MultiHeadCrossAttention: cross_attention,
     layers.Residual: residual,
     layers.EncoderLayer: encoder_layer,

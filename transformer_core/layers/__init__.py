@@ -18,8 +18,10 @@ from transformer_core.layers.multi_head_attention import (
     MultiHeadSelfAttention,
 )
 from transformer_core.layers.positions import LearnedPositions, SinusoidalPositions
+from transformer_core.layers.qk_norm import QkNorm
 from transformer_core.layers.residual import Residual
 from transformer_core.layers.rms_norm import RmsNorm
+from transformer_core.layers.rotary import Rotary
 from transformer_core.layers.spec import FEED_FORWARDS, NORMS, LayerSpec, NormSpec
 
 __all__ = [
@@ -40,8 +42,10 @@ __all__ = [
     "MultiHeadSelfAttention",
     "NormSpec",
     "OwnReadout",
+    "QkNorm",
     "Residual",
     "RmsNorm",
+    "Rotary",
     "SinusoidalPositions",
     "TiedReadout",
 ]

@@ -2,19 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from transformer_core.foundation.checks import (
     check_choice,
     check_kind,
     check_positive_int,
 )
+from transformer_core.layers.qk_norm import QkNorm
+from transformer_core.layers.rotary import Rotary
 from transformer_core.ops.heads import check_heads
 
 # What queries and keys may go through, head by head, before their products: rotated by their
 # positions, normalised. A new one is a new file and a line here. It is built by (d_k, dtype), once
 # for the queries and once for the keys; forward(x, first) maps (B, H, T, d_k) to (B, H, T, d_k), of
 # the positions from ``first`` on, and backward(dy, cache) returns dx and the gradients.
-TRANSFORMS: dict[str, Callable] = {}
+TRANSFORMS: dict[str, Callable] = {
+    "rotary": Rotary,
+    "rotary_halves": partial(Rotary, halves=True),
+    "qk_norm_rotary": QkNorm,
+    "qk_norm_rotary_halves": partial(QkNorm, halves=True),
+}
 
 
 @dataclass(frozen=True)

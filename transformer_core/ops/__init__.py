@@ -30,7 +30,7 @@ from transformer_core.ops.gelu import gelu, gelu_backward, gelu_tanh, gelu_tanh_
 from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.layer_norm import layer_norm, layer_norm_backward
 from transformer_core.ops.linear import linear, linear_backward
-from transformer_core.ops.masks import causal_keep, padding_keep
+from transformer_core.ops.masks import causal_keep, padding_keep, window_keep
 from transformer_core.ops.mean_squared_error import (
     mean_squared_error,
     mean_squared_error_backward,
@@ -38,7 +38,14 @@ from transformer_core.ops.mean_squared_error import (
 from transformer_core.ops.positions import sinusoidal_positions
 from transformer_core.ops.relu import relu, relu_backward
 from transformer_core.ops.rms_norm import rms_norm, rms_norm_backward
+from transformer_core.ops.rotary import (
+    pairs_to_halves,
+    rotary,
+    rotary_backward,
+    rotary_frequencies,
+)
 from transformer_core.ops.silu import silu, silu_backward
+from transformer_core.ops.soft_cap import soft_cap, soft_cap_backward
 from transformer_core.ops.softmax import log_softmax, softmax, softmax_backward
 
 __all__ = sorted(name for name, value in globals().items() if callable(value))

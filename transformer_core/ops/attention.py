@@ -48,7 +48,8 @@ def attention(
     key : ndarray (..., S, d_k)
     value : ndarray (..., S, d_v)
         Of (B, H, T, d_k) queries, the keys and the values may have fewer heads, G, a divisor of H:
-        each is shared by H / G neighbouring heads of queries, and not copied.
+        each is shared by H / G neighbouring heads of queries, and not copied
+        (eq:grouped-attention).
     keep : ndarray of bool, broadcastable to (..., T, S), optional
         True where a query may attend to a key. Default: everywhere.
     rate : float
@@ -92,6 +93,8 @@ def attention_backward(
             - \operatorname{rowsum}(\bar{\mathbf{A}} \odot \mathbf{A})\bigr), \quad
         \bar{\mathbf{Q}} = \frac{\bar{\mathbf{S}} \mathbf{K}}{\sqrt{d_k}}, \quad
         \bar{\mathbf{K}} = \frac{\bar{\mathbf{S}}^\top \mathbf{Q}}{\sqrt{d_k}}
+
+    Keys and values that heads share get the sum of these (eq:grouped-attention-backward).
 
     If weights were dropped, the dropped ones make :math:`\bar{\mathbf{V}}`, and
     :math:`\bar{\mathbf{A}}` passes through the same mask (eq:attention-backward-dropout).

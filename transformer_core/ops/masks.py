@@ -55,3 +55,26 @@ def padding_keep(lengths: np.ndarray, length: int) -> np.ndarray:
             f"lengths: expected whole numbers from 0 to {length}, got {lengths}"
         )
     return (np.arange(length) < lengths[:, np.newaxis])[:, np.newaxis, np.newaxis]
+
+
+def window_keep(length: int, window: int) -> np.ndarray:
+    r"""Let each position attend to the last w positions, itself included (eq:window-keep).
+
+    .. math:: \text{keep}_{ts} = [t - w < s \le t]
+
+    Parameters
+    ----------
+    length : int
+        T, of the queries and of the keys.
+    window : int
+        w, at least 1; from T on, it is ``causal_keep``.
+
+    Returns
+    -------
+    ndarray of bool (T, T)
+
+    Source: Jiang et al. 2023, section 2.
+    """
+    check_positive_int("window", window)
+    keep = causal_keep(length)
+    return keep & ~np.tri(length, k=-window, dtype=bool)

@@ -27,7 +27,9 @@ DRILLS = (  # in the order of the book
     "dropout",
     "cost",
     "rms_norm",
+    "rotary",
     "gated_feed_forward",
+    "grouped_queries",
 )
 
 

@@ -36,8 +36,13 @@ from transformer_core.ops import (
     relu_backward,
     rms_norm,
     rms_norm_backward,
+    rotary,
+    rotary_backward,
+    soft_cap,
+    soft_cap_backward,
     softmax,
     softmax_backward,
+    window_keep,
 )
 from transformer_core.ops.embedding import tied_readout, tied_readout_backward
 from transformer_core.optim import SGD, Adam, clip_by_global_norm, warmup_stable_decay
@@ -263,6 +268,40 @@ def of_cost(t, d, f):
         both,
         sum(longer),
         weights,
+    )
+
+
+def of_rotary(query, key, t, s, dscore):
+    frequencies = np.array([np.pi, np.pi / 2])
+
+    def at(x, position):
+        return rotary(x[None], np.array([position]), frequencies)
+
+    (u, query_cache), (w, key_cache) = at(query, t), at(key, s)
+    score = u[0] @ w[0] / 2
+    later = at(query, t + 5)[0][0] @ at(key, s + 5)[0][0] / 2
+    du, dw = dscore * w / 2, dscore * u / 2
+    back = rotary_backward(du, query_cache)[0], rotary_backward(dw, key_cache)[0]
+    return u[0], w[0], score, later, du[0], *back
+
+
+def of_grouped_queries(alone, layers, width, n, window, t, cap, y):
+    layers, width, n, window, t = map(int, (layers, width, n, window, t))
+    # Of one key all weights are 1, and what the values get are the cotangents of the heads.
+    rows = [np.ones((1, heads, 1, 2)) for heads in (4, 2, 2)]
+    _, cache = attention(*rows)
+    _, _, shared = attention_backward(alone[None, :, None], cache)
+    _, *kept = AttentionSpec(4, width, width, key_heads=2).projected_widths(4 * width)
+    keep = window_keep(50, window)
+    seen = np.linalg.matrix_power(keep.astype(int), layers)[-1] > 0
+    slope = soft_cap_backward(np.ones(1), soft_cap(cap * np.arctanh([y / cap]), cap)[1])
+    return (
+        shared[0, :, 0],
+        layers * n * sum(kept),
+        keep[t].sum(),
+        seen.sum() - 1,
+        layers * keep[n - 1].sum() * sum(kept),
+        slope[0],
     )
 
 
