@@ -60,7 +60,7 @@ class Source(SphinxDirective):
             block["symbols"].append((symbol, code.index(piece), code.index(piece) + len(piece)))
         container = nodes.container("", caption, block, literal_block=True)
         container["classes"] = ["literal-block-wrapper"]
-        members = [f"{name}.{getattr(node, 'name', '')}" for node in definition.body]
+        members = [f"{name}.{node.name}" for node in definition.body if hasattr(node, "name")]
         container["ids"] = [listing_id(path, shown) for shown in (name, *members)]
         for place in container["ids"]:
             self.name_first_listing(place)
@@ -217,14 +217,17 @@ def link_the_repository(app, config):
 def plain_body(app, page, template, context, doctree):
     """Take from a page what screen readers stumble over.
 
-    These are the roles in a bibliography, which docutils nests in a way that ARIA forbids, and
-    headings of columns that head nothing.
+    These are the roles in a bibliography, which docutils nests in a way that ARIA forbids, ids that
+    every exercise, solution and proof has alike, and headings of columns that head nothing.
     """
     if "body" in context:
-        body = re.sub(r' role="(?:list|doc-biblioentry)"', "", context["body"])
+        body = re.sub(ROLES_AND_IDS, "", context["body"])
         context["body"] = re.sub(r'<th( class="head[^"]*")?>\s*(?:<p></p>)?</th>', EMPTY, body)
 
 
+ROLES_AND_IDS = (
+    ' role="(?:list|doc-biblioentry)"| id="(?:proof|(?:exercise|solution|proof)-content)"'
+)
 EMPTY = r"<td\1></td>"
 CAPTION = '<p aria-level="2" class="caption" role="heading">'
 

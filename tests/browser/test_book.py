@@ -104,6 +104,11 @@ def test_a_page_is_light(view):
     assert 0 < sum(path.stat().st_size for path in loaded) < WEIGHT
 
 
+def test_no_id_stands_twice(view):
+    ids = view.tab.locator("[id]").evaluate_all("all => all.map(element => element.id)")
+    assert sorted(ids) == sorted(set(ids))
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(view, theme):
     axe = pytest.importorskip("axe_playwright_python", reason="no axe: run make browse")
