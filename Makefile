@@ -89,7 +89,7 @@ pdf: book  ## Print the built book to one file, _build/transformers-by-hand.pdf
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
 	$(BIN)/python book/_ext/pdf.py
 
-onefile: $(READY)  ## Write the encoder in one file, _build/transformer.py
+onefile: $(READY)  ## Write a GPT and the encoder in one file each, _build/gpt.py and transformer.py
 	$(BIN)/python book/_ext/onefile.py
 
 notebooks: $(READY)  ## Execute the notebooks whose cells were edited; EXECUTE=all: every one

@@ -1,11 +1,13 @@
-"""The encoder in one file, made from the package: ``make onefile``, and the book's download.
+"""Models in one file each, to take along: ``make onefile``, and the book's downloads.
 
-``onefile_main.py`` is a script that imports the package. Here its imports give way to what they
-name, to what that needs, and so on: nothing else of the package comes along.
+``book/gpt.py`` is such a file as it stands. The encoder's is made from the package:
+``onefile_main.py`` is a script that imports it. Here its imports give way to what they name, to
+what that needs, and so on: nothing else of the package comes along.
 """
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from copy import deepcopy
@@ -55,6 +57,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "transformer_core"
 SCRIPT = "book._ext.onefile_main"
 TARGET = "_build/transformer.py"
+GPT = "book/gpt.py", "_build/gpt.py"
 
 
 def setup(app):
@@ -318,4 +321,6 @@ def part_name(node):
 
 if __name__ == "__main__":
     write(ROOT)
-    print(f"{TARGET}: {len((ROOT / TARGET).read_text(encoding='utf-8').splitlines())} lines")
+    shutil.copy(*(ROOT / path for path in GPT))
+    for path in (TARGET, GPT[1]):
+        print(f"{path}: {len((ROOT / path).read_text(encoding='utf-8').splitlines())} lines")
