@@ -1,5 +1,6 @@
 """What a page loads is what it uses: the theme brings far more."""
 
+import base64
 import re
 import shutil
 from itertools import groupby, pairwise
@@ -8,6 +9,7 @@ from pathlib import Path
 import tinycss2
 
 SCRIPT = r"\s*<script[^>]*\b{}\.js[^>]*></script>"
+FONT = r'url\("(fonts/.*?)"\)'
 SHEETS = ["styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css"]
 
 
@@ -33,6 +35,14 @@ def leave_out(app, exception):
         used |= set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
     for path in [path for sheet in SHEETS for path in static.glob(sheet)]:
         path.write_text(pruned(path.read_text(encoding="utf-8"), used), encoding="utf-8")
+    faces = static / "type.css"  # in which their files are: no text waits for one, or jumps
+    css = re.sub(FONT, lambda found: in_place(static / found[1]), faces.read_text(encoding="utf-8"))
+    faces.write_text(css, encoding="utf-8")
+
+
+def in_place(font):
+    """The file of a font as an address that needs no file."""
+    return f'url("data:font/woff2;base64,{base64.b64encode(font.read_bytes()).decode()}")'
 
 
 def pruned(css, used):

@@ -4,6 +4,9 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
   ? "dark"
   : "light";
 
+// Faces are made ready before the first text is laid out: text that changes its face jumps.
+for (const face of document.fonts) face.load();
+
 (() => {
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
   function scrollers() {

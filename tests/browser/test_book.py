@@ -15,6 +15,7 @@ if not (HTML / "index.html").exists():
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))
 PHONE, LARGER_PHONE, LAPTOP = 360, 390, 1280
 WINDOW = {"viewport": {"width": LAPTOP, "height": 900}}
+SHIFT = 0.05  # of the layout while a page loads, as browsers count it
 WEIGHT = 1_500_000  # bytes of scripts, style sheets, fonts and images that a page loads
 # In this scope the tests of one width follow each other, and the page is laid out once for them.
 every_width = pytest.mark.parametrize("width", [LAPTOP, PHONE], scope="class")
@@ -47,6 +48,7 @@ def show(view, theme):
 def view(views, request):
     """A page that a test reads and does not change, its folds open."""
     view = open_page(views(**WINDOW), request.param)
+    view.shifts = view.tab.evaluate(SHIFTS)
     view.tab.evaluate(UNFOLD)
     return view
 
@@ -68,6 +70,11 @@ def front(browser):
 AT_REST = """async () => {
     await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
+}"""
+SHIFTS = """() => {
+    const observer = new PerformanceObserver(() => {});
+    observer.observe({type: "layout-shift", buffered: true});
+    return observer.takeRecords().map(({value}) => value);
 }"""
 UNFOLD = """() => {
     // An editor loads Python when it is opened: tests/browser/test_live.py opens them.
@@ -102,6 +109,10 @@ def test_a_page_is_light(view):
     }
     loaded = [path for path in paths if path.suffix != ".html"]
     assert 0 < sum(path.stat().st_size for path in loaded) < WEIGHT
+
+
+def test_nothing_jumps_while_a_page_loads(view):
+    assert sum(view.shifts) < SHIFT
 
 
 def test_no_id_stands_twice(view):
