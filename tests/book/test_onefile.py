@@ -200,5 +200,7 @@ def test_the_book_writes_it_before_it_reads_a_page_and_offers_it(checkout):
 
     assert "onefile: book/_ext" in read(ROOT / "_config.yml")
     for page in ("310_train_encoder", "how_to_run"):
-        (target,) = re.findall(r"\{download\}`transformer.py <(.*)>`", read(ROOT / f"book/{page}.md"))
+        (target,) = re.findall(
+            r"\{download\}`transformer.py <(.*)>`", read(ROOT / f"book/{page}.md")
+        )
         assert (ROOT / "book" / target).resolve() == ROOT / onefile.TARGET
