@@ -380,7 +380,7 @@ def test_what_a_screen_reader_meets_has_a_name_and_a_place(view):
     assert view.tab.locator(".logo").evaluate("logo => logo.closest('nav') !== null")
     source = read(HTML / f"{view.page}.html")
     parts = re.findall(r'<details( open)?><summary><span class="caption-text">', source)
-    assert len(parts) == read("_toc.yml").count("caption:")
+    assert len(parts) == read(ROOT / "_toc.yml").count("caption:")
     assert len("".join(parts).split()) == (view.page != PAGES[0])
 
 
