@@ -1,3 +1,4 @@
+import re
 import tomllib
 
 import pytest
@@ -85,3 +86,17 @@ def test_every_entry_of_the_list_has_its_reason_and_an_existing_file():
     for mutant in mutants:
         file, _, rest = mutant.partition(", ")
         assert ": " in rest and (ROOT / "transformer_core" / file).is_file()
+
+
+def test_what_the_tests_of_mutants_import_is_copied_to_them():
+    settings = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["mutmut"]
+    chosen = map(ROOT.joinpath, settings["pytest_add_cli_args_test_selection"])
+    files = [file for path in chosen for file in ([path] if path.is_file() else path.rglob("*.py"))]
+    files += [ROOT / "tests/conftest.py", *(ROOT / "tests/helpers").glob("*.py")]
+    imported = {
+        package
+        for file in files
+        for package in re.findall(r"^\s*(?:from|import) (\w+)", read(file), re.MULTILINE)
+        if (ROOT / package).is_dir()
+    }
+    assert imported - {*settings["source_paths"], *settings["also_copy"]} == set()

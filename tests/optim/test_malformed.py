@@ -48,5 +48,6 @@ LINES = {
 # In the lines of their classes.
 METHODS = "blocks", "step"
 WITHOUT = {f"{kind}.{name}" for kind in ("Adam", "AdamW", "Muon", "SGD") for name in METHODS}
-OPTIM = Table("tests/optim/test_malformed.py", [optim], LINES, NAMES, without=WITHOUT)
+FILE = "tests/optim/test_malformed.py"
+OPTIM = Table(FILE, [optim], LINES, NAMES, without=WITHOUT, indirect=set())
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = OPTIM.tests()
