@@ -1,9 +1,10 @@
 """Malformed input to the optimisers."""
 
-from helpers.malformed import Named, Table, call, count, not_negative, positive, rate, whole
+from helpers.malformed import Choice, Named, Table, call, count, not_negative, positive, rate, whole
 
 from transformer_core import optim
 from transformer_core.optim import SGD, Adam, AdamW, Muon
+from transformer_core.optim.muon import CUBIC
 
 WEIGHTS = Named(a="D F", b="F")
 MATRICES = Named(a="D F", b="F D")
@@ -43,6 +44,9 @@ LINES = {
         parameters=MATRICES, grads=Named(a="reals D F", b="reals F D"),
     ),
     "SGD": steps(SGD, "momentum"),
+    "orthogonalize": {
+        "coefficients": Choice(CUBIC, [None, 1.5, (), (1.5, -0.5), (1.5, None, 0.0), (1, 2, 3, 4)])
+    },
     "clip_by_global_norm": {"grads": Named(free=True, a="reals D F", b="reals F")},
 }  # fmt: skip
 # In the lines of their classes.
