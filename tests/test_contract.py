@@ -219,10 +219,22 @@ def test_finite_numbers_give_finite_numbers(rng, op, size, dtype):
         assert np.isfinite(array).all(), name
 
 
-@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu", "softmax", "log_softmax"])
-def test_exact_numbers_without_such_a_function_are_named(name):
-    with pytest.raises(ValueError, match="x: expected numbers with .*, got object"):
-        getattr(ops, name)(np.array([[Fraction(1, 2), Fraction(1)]]))
+@pytest.mark.parametrize(
+    "name, function, others",
+    [
+        ("gelu", "erf", ()),
+        ("gelu_tanh", "tanh", ()),
+        ("silu", "tanh", ()),
+        ("soft_cap", "tanh", (1.0,)),
+        ("softmax", "exp", ()),
+        ("log_softmax", "exp", ()),
+        ("layer_norm", "sqrt", (np.ones(2), np.ones(2))),
+        ("rms_norm", "sqrt", (np.ones(2),)),
+    ],
+)
+def test_exact_numbers_without_such_a_function_are_named(name, function, others):
+    with pytest.raises(ValueError, match=f"^x: expected numbers with {function}, .* got object"):
+        getattr(ops, name)(np.array([[Fraction(1, 2), Fraction(1)]]), *others)
 
 
 @every_op

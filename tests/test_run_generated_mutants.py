@@ -1,9 +1,8 @@
-import re
 import tomllib
 
 import pytest
 import run_generated_mutants
-from helpers.texts import ROOT, read
+from helpers.texts import ROOT, imported, read
 
 LINEAR = "ops/linear.py, linear: y = x.reshape(-2, x.shape[-1]) @ weight"
 MODULE = """\
@@ -93,10 +92,5 @@ def test_what_the_tests_of_mutants_import_is_copied_to_them():
     chosen = map(ROOT.joinpath, settings["pytest_add_cli_args_test_selection"])
     files = [file for path in chosen for file in ([path] if path.is_file() else path.rglob("*.py"))]
     files += [ROOT / "tests/conftest.py", *(ROOT / "tests/helpers").glob("*.py")]
-    imported = {
-        package
-        for file in files
-        for package in re.findall(r"^\s*(?:from|import) (\w+)", read(file), re.MULTILINE)
-        if (ROOT / package).is_dir()
-    }
-    assert imported - {*settings["source_paths"], *settings["also_copy"]} == set()
+    ours = {name for name in imported("\n".join(map(read, files))) if (ROOT / name).is_dir()}
+    assert ours - {*settings["source_paths"], *settings["also_copy"]} == set()
