@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from transformer_practice.cases.exhibits import SUSPECTS
-from transformer_practice.cases.museum import drawn, planted_lines, told
+from transformer_practice.cases.museum import as_text, drawn, planted_lines
 from transformer_practice.cases.questions import OPS, QUESTIONS, ask
 from transformer_practice.cases.trainings import trained
 from transformer_practice.engine.planting import planted
@@ -32,7 +32,7 @@ def run(case):
         "key": exhibit.key,
         "losses": averaged(losses),
         "right": averaged(trained(exhibit.task).losses),
-        "answers": {question: told(ask(question, exhibit.task, plant)) for question in ASKED},
+        "answers": {question: as_text(ask(question, exhibit.task, plant)) for question in ASKED},
     }
 
 

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 
 import pytest
 import yaml
-from helpers.texts import ROOT, cells, prose, read
+from helpers.texts import ROOT, cells, imported, prose, read
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 import transformer_core
@@ -74,10 +74,9 @@ def test_binder_has_the_versions_that_the_book_is_built_with():
 def test_binder_has_what_the_notebooks_and_the_package_import():
     code = [cell.source for path in NOTEBOOKS for cell in cells(path, "code")]
     code += map(read, ROOT.glob("transformer_core/**/*.py"))
-    imported = re.findall(r"^ *(?:import|from) (\w+)", "\n".join(code), re.MULTILINE)
     distributions = packages_distributions()
     installed = {line.partition("==")[0] for line in requirements(".binder/requirements.txt")}
-    for module in set(imported) - sys.stdlib_module_names - OUR_OWN:
+    for module in imported("\n".join(code)) - sys.stdlib_module_names - OUR_OWN:
         assert installed & set(distributions[module]), module
 
 

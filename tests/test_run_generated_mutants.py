@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 import run_generated_mutants
-from helpers.texts import ROOT, read
+from helpers.texts import ROOT, imported, read
 
 LINEAR = "ops/linear.py, linear: y = x.reshape(-2, x.shape[-1]) @ weight"
 MODULE = """\
@@ -85,3 +85,12 @@ def test_every_entry_of_the_list_has_its_reason_and_an_existing_file():
     for mutant in mutants:
         file, _, rest = mutant.partition(", ")
         assert ": " in rest and (ROOT / "transformer_core" / file).is_file()
+
+
+def test_what_the_tests_of_mutants_import_is_copied_to_them():
+    settings = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["mutmut"]
+    chosen = map(ROOT.joinpath, settings["pytest_add_cli_args_test_selection"])
+    files = [file for path in chosen for file in ([path] if path.is_file() else path.rglob("*.py"))]
+    files += [ROOT / "tests/conftest.py", *(ROOT / "tests/helpers").glob("*.py")]
+    ours = {name for name in imported("\n".join(map(read, files))) if (ROOT / name).is_dir()}
+    assert ours - {*settings["source_paths"], *settings["also_copy"]} == set()

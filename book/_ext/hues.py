@@ -12,7 +12,6 @@ from pygments.lexers.python import PythonLexer
 from pygments.token import Name
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-PAGES = re.compile(r"(book|notebooks)/(010|210|215|220|290|330|335)_")
 NAMES = re.compile(r"(d?)((?:query|key|value)s?)")
 COTANGENT = re.compile(
     r"d(x|y|h|query|key|value|weights?|bias|scores|output|logits|gamma|beta|table|target|source)"
@@ -26,14 +25,20 @@ class Hues(SphinxPostTransform):
     formats = ("html",)
 
     def run(self):
-        if not PAGES.match(self.env.docname):
-            return
-        for name in self.document.findall(nodes.literal):
-            if found := NAMES.fullmatch(name.astext()):
-                name["classes"].append(found[2].removesuffix("s"))
-        for term in self.document.findall(nodes.inline):
-            if "std-term" in term["classes"] and NAMES.fullmatch(term.astext()):
-                term["classes"].append(term.astext().removesuffix("s"))
+        give_hues(self.document)
+
+
+def give_hues(document):
+    """Mark the names of queries, keys and values where one of them is a query's: of attention."""
+    named = [
+        (node, found[2].removesuffix("s"))
+        for node in document.findall(lambda n: isinstance(n, (nodes.literal, nodes.inline)))
+        if isinstance(node, nodes.literal) or "std-term" in node["classes"]
+        if (found := NAMES.fullmatch(node.astext()))
+    ]
+    if any(name == "query" for _, name in named):
+        for node, name in named:
+            node["classes"].append(name)
 
 
 def hues(tokens, code):

@@ -1,3 +1,8 @@
+// What every object of JavaScript has, such as "constructor", is no word of the index.
+const { hasOwnProperty } = Object.prototype, plain = Object.assign(Object.create(null), { hasOwnProperty });
+for (const part of Object.values(Search._index))
+  if (typeof part === "object" && !Array.isArray(part)) Object.setPrototypeOf(part, plain);
+
 // Under each result of the search, the first words of its place.
 new MutationObserver((changes) => {
   for (const { addedNodes } of changes)

@@ -1,6 +1,5 @@
 """The GPT in one file, which ``make onefile`` copies and the book offers for download."""
 
-import ast
 import re
 import runpy
 import subprocess
@@ -8,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.texts import ROOT, read
+from helpers.texts import ROOT, imported, read
 
 PATH = ROOT / "book/gpt.py"
 
@@ -41,13 +40,7 @@ def test_it_has_at_most_300_lines():
 
 
 def test_it_imports_numpy_and_the_standard_library_only():
-    imported = set()
-    for node in ast.walk(ast.parse(read(PATH))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add(node.module.partition(".")[0])
-    assert imported - sys.stdlib_module_names == {"numpy"}
+    assert imported(read(PATH)) - sys.stdlib_module_names == {"numpy"}
 
 
 def test_every_equation_that_it_names_is_in_the_book():

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.texts import ROOT, read
+from helpers.texts import ROOT, imported, read
 
 from book._ext import onefile
 from transformer_core.__main__ import main
@@ -58,13 +58,7 @@ def test_it_has_at_most_500_lines(file):
 
 
 def test_it_imports_numpy_and_the_standard_library_only(file):
-    imported = set()
-    for node in ast.walk(ast.parse(read(file))):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add(node.module.partition(".")[0])
-    assert imported - sys.stdlib_module_names == {"numpy"}
+    assert imported(read(file)) - sys.stdlib_module_names == {"numpy"}
 
 
 def test_it_is_in_the_style_of_the_package_and_every_function_is_used(file):

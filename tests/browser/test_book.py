@@ -564,6 +564,15 @@ def test_search_shows_the_first_words_of_a_place_from_the_folder(front):
     assert (HTML / "_static/excerpts.js").stat().st_size < 300_000
 
 
+@pytest.mark.parametrize("words", ["constructor", "__proto__"])
+def test_what_every_object_has_is_searched_like_any_other_word(front, words):
+    front.goto(f"{url('search')}?q={words}")
+    front.locator(
+        ".search-summary", has_text=re.compile("search (finished|did not match)")
+    ).wait_for()
+    assert "undefined" not in front.locator("#search-results").inner_text()
+
+
 def test_search_puts_ten_after_nine(front):
     front.goto(f"{url('search')}?q=the")
     order = front.evaluate(

@@ -259,6 +259,7 @@ class Call(NamedTuple):
     function: Callable
     kinds: dict
     changes: tuple[str, ...] = ()  # what it may change: parameters
+    direct: bool = False  # it checks its own arguments: a message begins with the name of one
 
     def arguments(self):
         rng = np.random.default_rng(0)
@@ -305,9 +306,12 @@ class Table:
         To each class whose methods are called, an object.
     without : set of str
         What has nothing of its own to spoil, or is called by the package alone.
+    indirect : set of str, optional
+        What hands its arguments on unchecked: all else begins a message with the name of one.
+        Default: everything may.
     """
 
-    def __init__(self, file, rooms, lines, names=(), objects=(), without=()):
+    def __init__(self, file, rooms, lines, names=(), objects=(), without=(), indirect=None):
         self.file, self.lines, self.without = file, lines, set(without)
         self.names, self.objects = kinds_of(NAMES | dict(names)), dict(objects)
         self.public = {name: value for room in rooms for name, value in public_names(room)}
@@ -315,7 +319,12 @@ class Table:
         self.calls = {}
         for name in (*lines, *(self.public.keys() - lines.keys() - self.without)):
             self.calls[name] = self.line(name)
-        self.calls = {name: line for name, line in sorted(self.calls.items()) if line}
+        direct = set() if indirect is None else self.calls.keys() - indirect
+        self.calls = {
+            name: line._replace(direct=name in direct)
+            for name, line in sorted(self.calls.items())
+            if line
+        }
 
     def line(self, name):
         """Return the call of a public name."""
@@ -385,6 +394,9 @@ def spoil_and_call(call, name, spoiled, refused):
             call.function(**values)
         except ValueError as error:
             assert MESSAGE.match(str(error)), f"{name}: {error}"
+            if call.direct:
+                known = {*values}.union(*(v for v in values.values() if isinstance(v, dict)))
+                assert known & {*re.findall(r"\w+", str(error).partition(":")[0])}, error
             changes = ()
         except Exception as error:
             raise AssertionError(f"{name}={spoiled!r}: expected a ValueError") from error

@@ -12,6 +12,11 @@ def read(path):
     return path.read_text(encoding="utf-8")
 
 
+def imported(text):
+    """The packages that a program imports, wherever in it."""
+    return set(re.findall(r"^ *(?:import|from) (\w+)", text, re.MULTILINE))
+
+
 def cells(path, kind):
     notebook = nbformat.read(path, as_version=4)
     return [cell for cell in notebook.cells if cell.cell_type == kind]

@@ -7,6 +7,7 @@ import sympy
 from hypothesis import strategies
 
 from transformer_core.gradient_check import central_difference, check_gradients, complex_step
+from transformer_core.optim import Adam
 
 sizes = strategies.integers(1, 5)
 generators = strategies.builds(np.random.default_rng, strategies.integers(0, 2**32 - 1))
@@ -128,6 +129,16 @@ def assert_close(found, expected, tolerance=1e-9):
     for name, array in expected.items():
         close = np.allclose(found[name], array, rtol=tolerance, atol=tolerance * largest)
         assert close, name
+
+
+def assert_every_parameter_moves(parameters, grads):
+    """Each has a gradient of its shape, and one step changes it."""
+    assert {name: grad.shape for name, grad in grads.items()} == {
+        name: array.shape for name, array in parameters.items()
+    }
+    before = {name: array.copy() for name, array in parameters.items()}
+    Adam(parameters).step(grads)
+    assert [name for name in before if np.array_equal(parameters[name], before[name])] == []
 
 
 def is_zero(expression):

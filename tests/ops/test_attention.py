@@ -249,12 +249,18 @@ def test_shared_keys_are_as_if_they_were_copied(rng):
     expected, of_copies = attention(query, *copies, keep, 0.3, draws[1])
     assert np.array_equal(y, expected) and np.array_equal(cache.weights, of_copies.weights)
     assert cache.key is key
+    assert np.array_equal(cache.softmax.weights, cache.weights)
+    assert np.array_equal(cache.dropout.mask, of_copies.dropout.mask)
     dquery, *shared = attention_backward(doutput, cache)
     dquery_expected, *copied = attention_backward(doutput, of_copies)
     assert np.allclose(dquery, dquery_expected, rtol=1e-13, atol=1e-14)
     for found, array in zip(shared, copied, strict=True):
         summed = array.reshape(2, 2, 3, *array.shape[2:]).sum(axis=2)
         assert np.allclose(found, summed, rtol=1e-12, atol=1e-13)
+    deep = [array[np.newaxis] for array in (query, key, value, keep)]  # one more leading axis
+    again, of_deep = attention(*deep, 0.3, np.random.default_rng(1))
+    gradients = attention_backward(doutput[np.newaxis], of_deep)
+    assert all(map(np.array_equal, (again, *gradients), ([y], [dquery], *([a] for a in shared))))
 
 
 @given(generators, sizes, sizes)

@@ -114,6 +114,12 @@ def test_the_derivative_is_0_or_1_as_far_as_numbers_go(form):
         assert np.array_equal(derivative(form, x), [0, 0, 0, 1, 1, 1])
 
 
+@pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
+def test_numbers_that_scipy_would_cut_are_named(dtype):
+    with pytest.raises(ValueError, match="^x: expected at most 64 bits a number"):
+        gelu(np.ones(2, dtype))
+
+
 def test_without_scipy_relu_and_the_tanh_form_run():
     program = (
         "import sys; sys.modules['scipy'] = None\n"

@@ -1,9 +1,10 @@
 """Malformed input to the optimisers."""
 
-from helpers.malformed import Named, Table, call, count, not_negative, positive, rate, whole
+from helpers.malformed import Choice, Named, Table, call, count, not_negative, positive, rate, whole
 
 from transformer_core import optim
 from transformer_core.optim import SGD, Adam, AdamW, Muon
+from transformer_core.optim.muon import CUBIC
 
 WEIGHTS = Named(a="D F", b="F")
 MATRICES = Named(a="D F", b="F D")
@@ -43,10 +44,14 @@ LINES = {
         parameters=MATRICES, grads=Named(a="reals D F", b="reals F D"),
     ),
     "SGD": steps(SGD, "momentum"),
+    "orthogonalize": {
+        "coefficients": Choice(CUBIC, [None, 1.5, (), (1.5, -0.5), (1.5, None, 0.0), (1, 2, 3, 4)])
+    },
     "clip_by_global_norm": {"grads": Named(free=True, a="reals D F", b="reals F")},
 }  # fmt: skip
 # In the lines of their classes.
 METHODS = "blocks", "step"
 WITHOUT = {f"{kind}.{name}" for kind in ("Adam", "AdamW", "Muon", "SGD") for name in METHODS}
-OPTIM = Table("tests/optim/test_malformed.py", [optim], LINES, NAMES, without=WITHOUT)
+FILE = "tests/optim/test_malformed.py"
+OPTIM = Table(FILE, [optim], LINES, NAMES, without=WITHOUT, indirect=set())
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = OPTIM.tests()

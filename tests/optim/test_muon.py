@@ -96,7 +96,9 @@ def test_the_size_of_the_matrix_does_not_matter(rng, scale):
 
 
 def test_zeros_stay_zeros():
-    assert not orthogonalize(np.zeros((2, 3))).any()
+    zeros = np.zeros((2, 3), np.float32)
+    found = orthogonalize(zeros)
+    assert np.array_equal(found, zeros) and found.dtype == zeros.dtype
 
 
 def test_the_matrix_is_not_modified(rng):
@@ -156,6 +158,18 @@ def test_clipping_is_by_the_norm_of_the_optimiser(rng):
     for grad in (draw(rng), draw(rng)):
         one.step(grad, max_norm=0.5)
         other.step({name: array / 8 for name, array in grad.items()})
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_the_settings_are_those_of_the_paper_unless_told_otherwise(rng):
+    first, second = draw(rng), draw(rng)
+    for name in first:
+        second[name][...] = first[name]
+        assert np.array_equal(orthogonalize(first[name]), orthogonalize(first[name], 5, QUINTIC))
+    one, other = Muon(first), Muon(second, 0.02, 0.95, True, 5, 0.0)
+    for grad in (draw(rng), draw(rng)):
+        one.step(grad)
+        other.step(grad)
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 

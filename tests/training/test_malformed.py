@@ -1,6 +1,6 @@
 """Malformed input to the training loop and to runs on disk."""
 
-from itertools import repeat
+from copy import copy
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -20,7 +20,7 @@ def combined(weight, loss, grads):
     return training.combine([first, (weight, loss, grads)])
 
 
-def trained(steps, seed, max_norm):
+def trained(steps, seed, max_norm, batches, history):
     parameters = {"x": np.ones(3)}
 
     def loss_and_gradients(rng):
@@ -29,8 +29,9 @@ def trained(steps, seed, max_norm):
     training.train(
         loss_and_gradients,
         Adam(parameters, 0.1),
-        repeat((), 4),
+        batches,
         steps=steps,
+        history=copy(history),  # which is appended to
         seed=seed,
         max_norm=max_norm,
         progress=False,
@@ -99,7 +100,12 @@ LINES = {
         loss=Setting(2.0, lambda v: True),
         grads=Named(a="reals 6 7", b="reals 7"),
     ),
-    "train": call(trained, steps=count(2, lambda v: 0 <= v <= 4)),
+    "train": call(
+        trained,
+        steps=count(2, lambda v: 0 <= v <= 4),
+        batches=Choice([()] * 4, [None, 3, 0.5, [], object]),
+        history=Choice([], [(), {}, "", "999", 3, object]),
+    ),
     "train_on_disk": call(
         begun,
         width=Choice(6, [0, -1, 5, 2.5, "6", None, [6], True]),

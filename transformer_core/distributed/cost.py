@@ -14,9 +14,11 @@ import numpy as np
 
 from transformer_core.foundation.checks import (
     as_list,
+    check_kind,
     check_not_negative,
     check_positive,
     check_positive_int,
+    check_real,
     check_whole,
 )
 
@@ -46,6 +48,8 @@ class Load:
 
     def seconds(self, network: Network) -> float:
         r""":math:`(\alpha \cdot \text{messages} + \beta \cdot \text{bytes})` a sender."""
+        for name, value in check_kind("network", network, Network)._asdict().items():
+            check_real(name, value)
         total = network.alpha * self.messages + network.beta * self.bytes
         return total / self.senders if self.senders else 0.0
 
@@ -54,6 +58,12 @@ def count(name, value):
     """Return a positive whole number as Python has them: NumPy's overflow."""
     check_positive_int(name, value)
     return int(value)
+
+
+def check_sizes(sizes):
+    """Raise ``ValueError`` unless they are ``Sizes``, and positive whole numbers."""
+    for name, value in check_kind("sizes", sizes, Sizes)._asdict().items():
+        check_whole(name, value, least=1)
 
 
 def all_gather(ranks: int, nbytes: float) -> Load:
@@ -168,6 +178,7 @@ def data_parallel(sizes: Sizes, tokens: float, ranks: int) -> Cost:
 
     Two more numbers go round, of 8 bytes each: the counted tokens and the loss.
     """
+    check_sizes(sizes)
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)
     return Cost(
@@ -187,6 +198,7 @@ def sharded(sizes: Sizes, tokens: float, ranks: int, stage: int, rest: int = 0) 
     alone: one layer at a time is gathered and computed again, a third more operations. Three more
     numbers go round, of 8 bytes each: the counted tokens, the loss and the norm.
     """
+    check_sizes(sizes)
     if stage not in (1, 2, 3):
         raise ValueError(f"stage: expected 1, 2 or 3, got {stage}")
     ranks = count("ranks", ranks)
@@ -226,6 +238,7 @@ def tensor_parallel(
     bytes, but for the two ends of the encoder and the gradients of what is still whole. What f'
     has gathered is kept whole, and not gathered once more for the backward pass.
     """
+    check_sizes(sizes)
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)
     M = tokens if readout is None else readout
@@ -262,6 +275,7 @@ def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
     the others the loss. One forward, one backward: a stage keeps at most as many micro-batches as
     there are stages.
     """
+    check_sizes(sizes)
     stages, batches = count("stages", stages), count("batches", batches)
     check_not_negative("tokens", tokens)
     between = stages - 1
@@ -281,6 +295,7 @@ def local_steps(sizes: Sizes, tokens: float, ranks: int, every: int) -> Cost:
 
     The shared weights and their velocity take 8 bytes a parameter.
     """
+    check_sizes(sizes)
     check_positive_int("every", every)
     ranks = count("ranks", ranks)
     check_not_negative("tokens", tokens)

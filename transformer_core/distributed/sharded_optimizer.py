@@ -18,7 +18,7 @@ from transformer_core.foundation.checks import (
 from transformer_core.foundation.chunks import chunks
 from transformer_core.foundation.names import check_fit, summary
 from transformer_core.layers.layer import Layer, member
-from transformer_core.optim.clipping import check_gradients, sum_of_squares
+from transformer_core.optim.clipping import check_real_gradients, sum_of_squares
 from transformer_core.optim.optimizer import Optimizer, Pieces
 from transformer_core.ranks.communicator import Communicator, is_rank
 from transformer_core.ranks.flat import check_one_dtype, flatten, unflatten
@@ -306,7 +306,7 @@ class ShardedOptimizer:
             If ``grads`` is not a dict of arrays of real numbers; or if the norm is not finite,
             then on every rank.
         """
-        check_gradients(grads)
+        check_real_gradients(grads)
         _, parts = chunks(grads)
         squares = self.from_ranks("norm", sum(map(sum_of_squares, parts)))
         norm = math.sqrt(sum(squares))

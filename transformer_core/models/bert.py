@@ -226,13 +226,10 @@ class Bert(Layer):
         del logits  # they, the probabilities and the gradient are the largest arrays
         dlogits = [self.loss_backward(1, loss_cache)]
         del loss_cache
-        _, grads = self.backward(hand_over(dlogits), cache)
+        _, grads = self.backward(
+            dlogits.pop(), cache
+        )  # which alone has it, and frees it
         return loss, grads
-
-
-def hand_over(holder):
-    """Return what a list of one holds, and empty it: who is given it alone can let go of it."""
-    return holder.pop()
 
 
 def check_masked(masked, shape):

@@ -71,7 +71,7 @@ def global_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
 
 def own_norm(grads: dict[str, np.ndarray], map: Callable = map) -> float:
     """Return the norm of what this rank has of the gradients, finite or not."""
-    check_gradients(grads)
+    check_real_gradients(grads)
     _, parts = chunks(grads)
     return math.sqrt(sum(map(sum_of_squares, parts)))
 
@@ -87,7 +87,7 @@ def checked_norm(
     return norm
 
 
-def check_gradients(grads: dict[str, np.ndarray]) -> None:
+def check_real_gradients(grads: dict[str, np.ndarray]) -> None:
     """Raise ``ValueError`` unless ``grads`` is a dict of arrays of real numbers."""
     check_names("grads", grads)
     for name, grad in grads.items():

@@ -5,10 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from transformer_core.foundation.checks import (
+    as_list,
     check_floats,
     check_not_negative,
     check_positive_int,
     check_rate,
+    is_real,
 )
 from transformer_core.optim.optimizer import Optimizer, Parameters
 
@@ -46,13 +48,16 @@ def orthogonalize(
     Raises
     ------
     ValueError
-        If ``matrix`` does not have two axes of floating-point numbers, or ``iterations`` is not
-        a positive whole number.
+        If ``matrix`` does not have two axes of floating-point numbers, ``iterations`` is not a
+        positive whole number, or the coefficients are not three numbers.
 
     Source: Jordan et al. 2024; Bernstein & Newhouse 2024.
     """
     check_floats("matrix", matrix, "rows", "columns")
     check_positive_int("iterations", iterations)
+    coefficients = tuple(as_list("coefficients", coefficients))
+    if len(coefficients) != 3 or not all(map(is_real, coefficients)):
+        raise ValueError(f"coefficients: expected three numbers, got {coefficients}")
     largest = np.abs(matrix).max()
     if largest == 0:
         return np.zeros_like(matrix)

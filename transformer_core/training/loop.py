@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_whole
+from transformer_core.foundation.checks import check_kind, check_whole
 from transformer_core.optim.optimizer import Optimizer, Pieces
 from transformer_core.training.blas import one_blas_thread as blas_of_one_thread
 
@@ -80,7 +80,8 @@ def train(
     if not callable(steps):
         check_whole("steps", steps)
     check_whole("seed", seed)
-    history = [] if history is None else history
+    check_kind("batches", batches, Iterable)
+    history = check_kind("history", [] if history is None else history, list)
     first = len(history)
     batches = iter(batches)
     total = steps(history) if callable(steps) else steps

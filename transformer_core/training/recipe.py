@@ -116,7 +116,7 @@ def check_known(given: dict, defaults: dict) -> None:
 def check_settings(recipe: Recipe, settings: dict) -> None:
     """Raise ``ValueError`` unless a training can have these settings, of those all have."""
     for name, default in recipe.defaults.items():
-        if not alike(settings[name], default, name in recipe.lengths):
+        if not has_type_of(settings[name], default, name in recipe.lengths):
             raise ValueError(
                 f"{name}: expected a setting such as {default!r}, got {settings[name]!r}"
             )
@@ -170,7 +170,7 @@ def load_settings(run: Run, recipe: Recipe) -> dict:
     return settings
 
 
-def alike(value: Any, default: Any, optional: bool = False) -> bool:
+def has_type_of(value: Any, default: Any, optional: bool = False) -> bool:
     """Tell whether a value has the type of a default, and so have the values in it.
 
     A dictionary may lack names, those of fields that are newer than it.
@@ -179,7 +179,8 @@ def alike(value: Any, default: Any, optional: bool = False) -> bool:
         return not isinstance(value, (dict, list))
     if isinstance(default, dict):
         return isinstance(value, dict) and all(
-            name in default and alike(one, default[name]) for name, one in value.items()
+            name in default and has_type_of(one, default[name])
+            for name, one in value.items()
         )
     kinds = (int, float) if isinstance(default, float) else type(default)
     return isinstance(value, kinds) and isinstance(value, bool) == isinstance(

@@ -140,7 +140,7 @@ class Museum:
         cost, answers = price(question), self.answers(case)
         for earlier in answers["asked"]:
             if earlier["question"] == question:
-                return f"case {case}, {question} (asked before)\n{told(earlier['rows'])}"
+                return f"case {case}, {question} (asked before)\n{as_text(earlier['rows'])}"
         self.check_open(case)
         if cost > points_left(answers):
             raise ValueError(
@@ -150,7 +150,7 @@ class Museum:
         answers["asked"].append({"question": question, "price": cost, "rows": rows})
         self.save(case, answers)
         points = f"{cost} of your points, {points_left(answers)} left"
-        return f"case {case}, {question} ({points})\n{told(rows)}"
+        return f"case {case}, {question} ({points})\n{as_text(rows)}"
 
     def name(self, case: int, answer: str | EllipsisType) -> str:
         """Name the mistake of a case. A wrong name costs 3 points.
@@ -221,7 +221,7 @@ class Museum:
                 else "  not solved",
                 f"\nEnough would have been: {exhibit.key} ({price(exhibit.key)}). "
                 "Of all suspects this one alone gives its answer:",
-                told(answer(exhibit.key)),
+                as_text(answer(exhibit.key)),
                 f"\nThe judges: {', '.join(judges)}.",
             ]
         )
@@ -343,7 +343,7 @@ def outcome(answers):
     return f"{points_left(answers)}, named" if answers["named"][-1]["right"] else "not solved"
 
 
-def told(rows: Rows) -> str:
+def as_text(rows: Rows) -> str:
     """Set out what differs from the right package, and name what does not."""
     different = differing(rows)
     same = [name for name in rows if name not in different]

@@ -176,6 +176,8 @@ def need(mutant, wrong):
         advice = f"It is right at: {' / '.join(blind)}. Check away from there"
     else:
         advice = "It is wrong at every point: compare every output"
+        if mutant.place == BACKWARD:
+            advice += ", and draw the cotangent: one of ones hides what sums to 0"
     worst = ", ".join(f"{name} {how}" for name, how in list(outputs.items())[:2])
     mistake = mutant.mistake[0].upper() + mutant.mistake[1:]
     return f"{mistake}. {advice} (at {at}: {worst})."

@@ -68,7 +68,7 @@ def report_on(answer: Answer) -> Report:
         if ours and not any(stage.wrong for stage in stages):
             stage = stage_of(answer, name, ours, right)
             stages.append(stage._replace(after=bool(stages)))
-    return told(answer, stages, own)
+    return put_into_words(answer, stages, own)
 
 
 def moved(answer, stage, point, name, array):
@@ -155,7 +155,7 @@ def error_of(own, expected, scale):
         return gradient_error(own.astype(float), expected.astype(float), scale).norm
 
 
-def told(answer, stages, own):
+def put_into_words(answer, stages, own):
     """Put what was found into words."""
     exercise, points = answer.exercise, answer.exercise.points()
     forward, backward = answer.forward, answer.backward

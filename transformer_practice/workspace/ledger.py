@@ -103,14 +103,14 @@ def section(examined, entry):
         parts += [f"<p>{escape(note)}</p>" for note in examined.report.notes]
     if entry["mistakes"]:
         parts.append("<p>On the way:</p>")
-        items = (f"<li>{escape(day)}: {told(said)}</li>" for day, said in entry["mistakes"])
+        items = (f"<li>{escape(day)}: {sentence_for(said)}</li>" for day, said in entry["mistakes"])
         parts.append(f"<ol>{''.join(items)}</ol>")
     if entry["hints"]:
         parts.append(f"<p>Hints: {entry['hints']} of {len(exercise.hints)}.</p>")
     return f"<section>{''.join(parts)}</section>"
 
 
-def told(said):
+def sentence_for(said):
     """Say mistakes of the catalogue in a sentence each, and anything else as it was said."""
     known = [MUTANTS[name] for name in said.split(AND) if name in MUTANTS]
     if not known:

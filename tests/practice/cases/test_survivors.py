@@ -38,6 +38,18 @@ def test_a_fresh_gamma_lets_the_mistakes_live_that_are_right_there():
     assert "layer-norm-no-mean-term" in report.killed
 
 
+def test_a_cotangent_of_ones_is_said_to_hide_a_mistake_that_no_point_hides():
+    def check(forward, backward):
+        x, gamma, beta = np.random.default_rng(0).normal(size=(2, 5)), np.ones(5), np.zeros(5)
+        _, cache = forward(x, gamma, beta)
+        dx, *_ = backward(np.ones_like(x), cache)
+        expected = central_difference(lambda x: forward(x, gamma, beta)[0].sum(), x)
+        return np.allclose(dx, expected, atol=1e-6)
+
+    said = survivors("layer_norm", check).survived["layer-norm-no-variance-term"]
+    assert "compare every output, and draw the cotangent: one of ones hides what sums to 0" in said
+
+
 def test_a_generic_point_lets_no_wrong_backward_pass_live():
     report = survivors("layer_norm", generic)
     wrong = {

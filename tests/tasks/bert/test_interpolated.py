@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from transformer_core.tasks.bert.counts import frequencies
-from transformer_core.tasks.bert.interpolated import PARTS, Interpolated, alike, interpolated
+from transformer_core.tasks.bert.interpolated import PARTS, Interpolated, even_weights, interpolated
 from transformer_core.tasks.bert.masking import mask, pack
 from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP
 
@@ -21,8 +21,8 @@ def chain(rng, blocks, vocabulary=40):
 
 def only(part):
     """Weights that leave one part and the frequencies, for cases that do not know it."""
-    known = alike()[..., PARTS.index(part)] > 0
-    weights = np.zeros_like(alike())
+    known = even_weights()[..., PARTS.index(part)] > 0
+    weights = np.zeros_like(even_weights())
     weights[known, PARTS.index(part)] = 1
     weights[~known, PARTS.index("frequency")] = 1
     return weights
@@ -72,7 +72,7 @@ def test_weights_are_shares_of_what_a_case_knows(rng):
     model = Interpolated(blocks[:40], 40)
     model.fit(inputs, blocks[40:], masked)
     assert np.allclose(model.weights.sum(axis=-1), 1)
-    assert (model.weights[alike() == 0] == 0).all()
+    assert (model.weights[even_weights() == 0] == 0).all()
 
 
 def test_fitting_never_raises_the_loss(rng):

@@ -55,8 +55,8 @@ class Interpolated:
             Table(keys, middle, vocabulary)
             for keys in (left, right, left * vocabulary + right)
         ]
-        self.weights = alike() if weights is None else weights
-        check_reals("weights", self.weights, *alike().shape)
+        self.weights = even_weights() if weights is None else weights
+        check_reals("weights", self.weights, *even_weights().shape)
         if not (np.isfinite(self.weights).all() and self.weights.min() >= 0):
             raise ValueError("weights: expected finite ones from 0 up, got others")
 
@@ -204,11 +204,11 @@ class Table:
 
     def size(self, keys):
         """How often each key was counted."""
-        return found(self.keys, self.totals, keys)
+        return values_at(self.keys, self.totals, keys)
 
     def share(self, keys, tokens):
         """The share of one token among those of a key; 0 where the key is unknown."""
-        counts = found(self.pairs, self.counts, keys * self.vocabulary + tokens)
+        counts = values_at(self.pairs, self.counts, keys * self.vocabulary + tokens)
         return counts / np.maximum(self.size(keys), 1)
 
     def row(self, key):
@@ -222,14 +222,14 @@ class Table:
         ]
 
 
-def found(known, values, wanted):
+def values_at(known, values, wanted):
     """The value of each wanted entry of a sorted array, 0 where there is none."""
     places = np.searchsorted(known, wanted)
     same = np.append(known, -1)[places] == wanted
     return np.where(same, np.append(values, 0)[places], 0)
 
 
-def alike():
+def even_weights():
     """Weights that are the same for all parts that a case knows, (2, 2, 2, 5, 6)."""
     left, right, seen, times = np.indices((2, 2, 2, 5))
     one = np.ones_like(left)

@@ -126,7 +126,7 @@ def alphabet(output, case):
             isinstance(value, np.ndarray)
             and value.dtype.kind == "f"
             and value.size
-            and fits(value.shape, shape)
+            and broadcasts_to(value.shape, shape)
             and np.isfinite(value).all()
             and value.any()
             and np.ptp(value) > 0
@@ -157,7 +157,7 @@ def alphabet(output, case):
     return found
 
 
-def fits(shape, whole):
+def broadcasts_to(shape, whole):
     try:
         return np.broadcast_shapes(shape, whole) == whole
     except ValueError:
