@@ -87,7 +87,8 @@ def test_minutes_are_kept(tmp_path, train, capsys):
     begun = time.perf_counter()
     assert train(tmp_path / "run", "--minutes", "0.02") == 0
     assert time.perf_counter() - begun > 1.2
-    assert capsys.readouterr().err == "0.02 minutes are short: the recipe takes 5\n"
+    warning = "0.02 minutes are too short to train well: the recipe takes 5\n"
+    assert capsys.readouterr().err == warning
     history = Run(tmp_path / "run").history()
     assert len(history) > 10
     assert history[-1]["seconds"] >= 1.2 > history[-2]["seconds"]

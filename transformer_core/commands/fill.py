@@ -9,8 +9,8 @@ def add_parser(commands):
         "fill",
         help="restore the masked words of a sentence",
         description=(
-            "Print what the Mini-BERT in RUN would put in the place of each [MASK] of a sentence, "
-            "with its probability. What begins with ## goes on the word before it."
+            "Print what the Mini-BERT in RUN would put in place of each [MASK] of a sentence, with "
+            "its probability. A piece that begins with ## continues the word before it."
         ),
     )
     parser.add_argument("folder", metavar="RUN", help="folder that 'train bert' made")

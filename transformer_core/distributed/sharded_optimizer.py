@@ -373,8 +373,8 @@ class ShardedOptimizer:
         Raises
         ------
         ValueError
-            If they have not the names and the shapes of the parameters, or the optimiser
-            remembers something else than this one. Nothing is changed then.
+            If their names or shapes differ from those of the parameters, or the optimiser keeps
+            other averages than this one. Nothing is changed then.
         """
         own = self.optimizer
         if optimizer.averages.keys() != own.averages.keys():
