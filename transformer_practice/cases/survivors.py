@@ -175,7 +175,10 @@ def need(mutant, wrong):
     elif blind:
         advice = f"It is right at: {' / '.join(blind)}. Check somewhere else"
     else:
-        advice = "It is wrong at every point: compare every output"
+        advice = (
+            "It is wrong at every point: compare every output, for random inputs and a random "
+            "cotangent, since one of ones can hide terms"
+        )
     worst = ", ".join(f"{name} {how}" for name, how in list(outputs.items())[:2])
     mistake = mutant.mistake[0].upper() + mutant.mistake[1:]
     return f"{mistake}. {advice} (at {at}: {worst})."
