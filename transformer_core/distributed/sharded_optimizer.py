@@ -207,7 +207,7 @@ class ShardedOptimizer:
         self.optimizer = build(Pieces(self.cut(parameters), self.norm, self.publish))
 
     def enclosed(self, layer: Any, prefix: str) -> Layer:
-        """Return what stands in the place of a layer that is a bucket of its own."""
+        """Return what stands in for a layer that is a bucket of its own."""
         return ReducedLayer(layer, partial(self.reduce, prefix))
 
     def parameters(self) -> Pieces:

@@ -41,7 +41,7 @@ class Museum:
     seed : int, optional
         Draws the cases. Default: any, or that of the folder.
     say : callable, optional
-        Is told each file that is written.
+        Called with a line for each file that is written.
 
     Raises
     ------

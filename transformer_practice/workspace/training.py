@@ -1,4 +1,4 @@
-"""The trainings of the book with the reader's functions in the place of the package's."""
+"""The trainings of the book with the reader's functions in place of the package's."""
 
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
@@ -45,7 +45,7 @@ def train_both(
     workspace : Path
         Where the reader's functions are.
     exercises : sequence of Exercise
-        What is right, and goes in the place of the package's.
+        Those that are right, and replace the package's.
     out : str, optional
         A new or empty folder for both runs. Default: they are not kept.
 
