@@ -348,7 +348,7 @@ def check_backward(
     Raises
     ------
     ValueError
-        If no argument has a gradient, ``forward`` or ``backward`` returns something else than that,
+        If no argument has a gradient, ``forward`` or ``backward`` does not return what it should,
         y has less than 64 bits, or as :func:`check_gradients` does.
     """
     check_whole("seed", seed)

@@ -44,15 +44,15 @@ MOST = 5  # names that a line lists
 
 
 def add_commands(subcommands):
-    """Add every way to practise."""
+    """Add every command for practising."""
     add(
         subcommands,
         "start",
         run_start,
-        "write one file a chapter, with signatures and no code",
+        "write one file for each chapter, with signatures and no code",
         "Write one file for each chapter into FOLDER, with the signatures, the shapes and the "
-        "labels of the equations of what you can write, and README.txt with the first steps. A "
-        "file that is there stays as it is.",
+        "equation labels of the functions that you can write, and README.txt with the first "
+        "steps. A file that exists already stays as it is.",
     )
     check = add(
         subcommands,
@@ -63,25 +63,25 @@ def add_commands(subcommands):
         "or for the only one that is wrong, and what comes next. The exit status is 1 if "
         "anything is wrong.",
     )
-    check.add_argument("name", metavar="NAME", nargs="?", help="one exercise alone")
+    check.add_argument("name", metavar="NAME", nargs="?", help="examine only this exercise")
     how = check.add_mutually_exclusive_group()
     how.add_argument(
         "--watch",
         action="store_true",
-        help="go on, and examine a file whenever it is saved; Ctrl-C ends it",
+        help="keep running, and examine each file whenever it is saved; Ctrl-C ends it",
     )
     add_forms(check, how)
     examine = subcommands.add_parser(
         "examine",
-        help="examine any file, of this course or of another one",
+        help="examine any file, for this course or for another one",
         description="Examine the functions of FILE that are exercises of this book, or of another "
-        "course: a line for each, and the report on NAME or on the only one that is wrong. The "
-        "exit status is 1 if anything is wrong. Nothing is remembered.",
+        "course: a line for each, and the full report for NAME or for the only one that is wrong. "
+        "The exit status is 1 if anything is wrong. Nothing is remembered.",
     )
-    examine.add_argument("file", metavar="FILE", type=path, help="with functions")
-    examine.add_argument("name", metavar="NAME", nargs="?", help="one exercise alone")
+    examine.add_argument("file", metavar="FILE", type=path, help="a Python file with functions")
+    examine.add_argument("name", metavar="NAME", nargs="?", help="examine only this exercise")
     examine.add_argument(
-        "--course", metavar="FILE", default="", help="a file of Python with a list EXERCISES"
+        "--course", metavar="FILE", default="", help="a Python file with a list EXERCISES"
     )
     add_forms(examine, examine)
     examine.set_defaults(run=run_examine)
@@ -91,7 +91,7 @@ def add_commands(subcommands):
         run_hint,
         "get the next of three hints",
         "Print the next hint for the exercise NAME: there are three, each says more than the one "
-        "before, and none is the solution.",
+        "before, and none gives the solution away.",
     )
     hint.add_argument("name", metavar="NAME", nargs="?", help="an exercise (default: the next)")
     add(
@@ -99,16 +99,16 @@ def add_commands(subcommands):
         "ledger",
         run_ledger,
         "write your own ledger of equations",
-        f"Write {LEDGER} into FOLDER: by chapter what you have written, the label of its "
-        "equation, its errors, and the mistakes on the way.",
+        f"Write {LEDGER} into FOLDER: for each chapter what you have written, the labels of the "
+        "equations, the errors that were measured, and the mistakes on the way.",
     )
     train = add(
         subcommands,
         "train",
         run_train,
         "train a model with your functions",
-        "Train a model of the book with your functions in the place of the package's, and once "
-        "more without them, and print the scores of both. What is not right takes no part.",
+        "Train a model of the book with your functions in place of the package's, and once more "
+        "without them, and print the scores of both. Functions that are not right are left out.",
     )
     for model in add_models(train):
         model.add_argument(
@@ -120,8 +120,7 @@ def add_commands(subcommands):
         model.add_argument(
             "--out",
             metavar="RUN",
-            help="a new folder for both runs, RUN/yours and RUN/package (default: they are not "
-            "kept)",
+            help="a new folder for both runs, RUN/yours and RUN/package (default: neither is kept)",
         )
     drills.add_parser(subcommands)
     cases.add_parser(subcommands)
@@ -153,9 +152,9 @@ def run_start(options):
     for name in written:
         print(f"wrote {options.folder / name}")
     if left:
-        print(f"left as they are: {', '.join(left)}")
+        print(f"left unchanged: {', '.join(left)}")
     for name, lacks in lacking(options.folder):
-        print(f"{name} has no {', '.join(lacks)}: start a new folder to see its signature")
+        print(f"{name} has no {', '.join(lacks)}: start a new folder to see the signatures")
     print(f"first steps: {options.folder / README}")
 
 
@@ -170,7 +169,7 @@ def run_check(options):
     wrong = check(options, groups)
     if not options.watch:
         return int(wrong)
-    print(f"watching {folder}, Ctrl-C ends it", flush=True)
+    print(f"watching {folder}; Ctrl-C ends it", flush=True)
     try:
         for changed in changes(folder, before):
             some = {chapter: groups[chapter] for chapter in changed if chapter in groups}
@@ -214,14 +213,14 @@ def check(options, groups):
             if name in names:
                 print(f"{name} in {there} is not examined: it belongs in {home}")
         if saved:
-            print(f"remembered in {progress.path}")
+            print(f"noted in {progress.path}")
         print(what_comes_next(folder, progress.right()), flush=True)
     return any(each.state == WRONG for each in everything)
 
 
 def run_examine(options):
     if not options.file.is_file():
-        raise ValueError(f"{options.file}: expected a file of Python, found none")
+        raise ValueError(f"{options.file}: expected a Python file, found none")
     if options.name is not None:
         options.name = find(options.name, exercises_of(options.course)).name
     names = options.name and {options.name}
@@ -310,7 +309,7 @@ def run_hint(options):
         exercise = find(names[0])
     print(progress.hint(exercise))
     if progress.save():
-        print(f"remembered in {progress.path}")
+        print(f"noted in {progress.path}")
 
 
 def run_ledger(options):
@@ -352,8 +351,8 @@ def run_train(options):
         print(
             fill(
                 f"given float32 and returned float64: {', '.join(sorted(scores.used.float64))}. "
-                "It was cast back. A cause may be a number of NumPy, such as np.sqrt(3), where "
-                "math.sqrt(3) would do, or an array made without a dtype."
+                "It was cast back. Common causes are a NumPy scalar, such as np.sqrt(3), where "
+                "math.sqrt(3) would do, and an array made without a dtype."
             )
         )
     if options.out:
@@ -361,7 +360,7 @@ def run_train(options):
 
 
 def taken(examined, asked_for):
-    """Return what takes part in a training, and say of what is written and does not why."""
+    """Return what takes part in a training; say why other functions that are written do not."""
     exercises = []
     for each in examined:
         reason = "" if each.state == RIGHT else each.line
@@ -370,7 +369,7 @@ def taken(examined, asked_for):
         if not reason:
             exercises.append(each.own.exercise)
         elif asked_for:
-            raise ValueError(f"{each.name}: expected what can be trained with: {reason}")
+            raise ValueError(f"{each.name}: expected a function to train with: {reason}")
         elif each.own.written or each.own.problem:
             print(f"left out: {each.name}: {reason}")
     if not exercises:
@@ -379,7 +378,7 @@ def taken(examined, asked_for):
 
 
 def difference(scores):
-    """Say of scores that are not the same how far apart they are."""
+    """Say how far apart two sets of scores are that are not the same."""
     pairs = [
         [number_in(score) for score in row]
         for row in zip(scores.yours.values(), scores.package.values(), strict=True)
@@ -388,8 +387,8 @@ def difference(scores):
     if apart < ROUNDING:
         return "The last digits may differ by rounding."
     return (
-        f"The scores differ by up to {apart:.1%}. Rounding alone comes to that in long trainings "
-        "only. Does something of yours act otherwise here than where it was examined?"
+        f"The scores differ by up to {apart:.1%}. Rounding explains that only in long training "
+        "runs. Does one of your functions behave differently here than when it was examined?"
     )
 
 

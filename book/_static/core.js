@@ -340,8 +340,8 @@ const core = (() => {
 
   const geluTanhBackward = (dy, { x, tanh }) => ({
     dx: map(dy, (v, n) => {
-      const z = x.data[n], t = tanh.data[n], bend = z * (1 - t * t);
-      return (v * (1 + t + SLOPE * (bend + 3 * CUBIC * bend * z * z))) / 2;
+      const z = x.data[n], t = tanh.data[n], x_slope = z * (1 - t * t);
+      return (v * (1 + t + SLOPE * (x_slope + 3 * CUBIC * x_slope * z * z))) / 2;
     }),
   });
 

@@ -13,8 +13,8 @@ dx = gelu_tanh_backward(dy, cache)
 u = SLOPE * (x + CUBIC * x**3)
 gate = (1 + cache.tanh) / 2
 dgate = dy * x
-bend = (1 - cache.tanh**2) / 2
-du = dgate * bend
+tanh_slope = (1 - cache.tanh**2) / 2
+du = dgate * tanh_slope
 slope = SLOPE * (1 + 3 * CUBIC * x**2)
 
 graph = Graph("GELU with a hyperbolic tangent, of two hidden units", digits=3)
@@ -35,7 +35,7 @@ y_tanh: y = x ⊙ g = {row(y, 3)}.
 y_tanh': Backward. The cotangents are ȳ = {row(dy)}.
 x_tanh<y_tanh: Through the factor x: ȳ ⊙ g = {row(dy * gate, 3)}.
 gate': The gate gets ḡ = ȳ ⊙ x = {row(dgate)}.
-u': Its slope is ½ (1 − tanh² u) = {row(bend, 3)}: ū = {row(du, 3)}.
+u': Its slope is ½ (1 − tanh² u) = {row(tanh_slope, 3)}: ū = {row(du, 3)}.
 x_tanh<u: The slope of the polynomial is u′ = {row(slope, 3)}: {row(du * slope, 3)}.
 x_tanh': Together: x̄ = {row(dx, 3)}. GELU itself returns {row(gelu_backward(dy, gelu(x)[1]), 3)}.
 """)

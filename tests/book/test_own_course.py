@@ -119,7 +119,7 @@ def test_a_file_without_functions_of_the_course_is_said_to_be_one(folder, capsys
     status, told = run(folder, capsys)
     assert status == 1 and "expected functions of the course, found none" in told.err
     assert main(["examine", str(folder / "none.py")]) == 1
-    assert "expected a file of Python, found none" in capsys.readouterr().err
+    assert "expected a Python file, found none" in capsys.readouterr().err
 
 
 def test_a_file_of_this_book_needs_no_course(folder, capsys):

@@ -169,7 +169,7 @@ def test_ctrl_c_ends_a_training_with_a_checkpoint_and_says_which(tmp_path):
         error = process.stderr.read().decode()
         assert process.wait(60) == 130
     steps = Run(folder).steps()
-    assert error.endswith(f"stopped; {folder} holds step {steps}, from which --resume goes on\n")
+    assert error.endswith(f"stopped; {folder} holds step {steps}; --resume continues from there\n")
     assert "Traceback" not in error
     assert len(Run(folder).history()) == steps >= 1
     assert steps % 50  # no checkpoint was due
@@ -198,7 +198,7 @@ def test_ctrl_c_after_training_says_that_it_is_saved(encoder, monkeypatch, capsy
     monkeypatch.setattr("transformer_core.tasks.reconstruction.recipe.predict_zero", press)
     assert main(["train", "encoder", "--out", str(encoder), "--resume"]) == 130
     assert capsys.readouterr().err == (
-        f"stopped; {encoder} holds step 1, from which --resume goes on\n"
+        f"stopped; {encoder} holds step 1; --resume continues from there\n"
     )
 
 

@@ -26,7 +26,7 @@ def test_an_interrupted_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
     with ctrl_c(8):
         assert train(folder, *OPTIONS[model]) == 130
     assert capsys.readouterr().err == (
-        f"stopped; {folder} holds step 5, from which --resume goes on\n"
+        f"stopped; {folder} holds step 5; --resume continues from there\n"
     )
     assert len(Run(folder).history()) == 8
     assert train(folder, "--resume") == 0

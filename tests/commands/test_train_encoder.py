@@ -108,7 +108,7 @@ def test_a_run_that_is_older_than_a_field_of_the_spec_is_loaded(tmp_path, train,
     "content, message",
     [
         ({"notes.txt": "mine"}, "expected a new or empty folder, got one in use"),
-        ({"settings.json": "{}"}, "in use; --resume goes on with the run in it"),
+        ({"settings.json": "{}"}, "in use; --resume continues the run in it"),
     ],
 )
 def test_a_folder_in_use_is_one_line_and_stays_as_it_is(

@@ -71,7 +71,7 @@ def test_ctrl_c_ends_all_ranks_with_a_checkpoint_and_another_number_goes_on(tmp_
         error = process.communicate(timeout=60)[1]
     assert process.returncode != 0
     steps = Run(folder).steps()
-    said = f"stopped; {folder} holds step {steps}, from which --resume goes on"
+    said = f"stopped; {folder} holds step {steps}; --resume continues from there"
     assert error.count(said) == 1 and error.count("stopped") == 1
     assert len(Run(folder).history()) == steps
 

@@ -108,7 +108,7 @@ def test_start_says_what_it_wrote_and_what_it_left(tmp_path, capsys):
     (folder / "150_layer_norm.py").unlink()
     assert main(["start", str(folder)]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith(f"wrote {folder / '150_layer_norm.py'}\nleft as they are: ")
+    assert printed.startswith(f"wrote {folder / '150_layer_norm.py'}\nleft unchanged: ")
     assert "120_linear.py has no linear, Linear, three_linear: start a new" in printed
     assert "130_softmax.py has no" not in printed
     assert (folder / "120_linear.py").read_text() == "mine"
@@ -203,7 +203,7 @@ def test_control_characters_in_what_is_raised_are_not_printed_as_they_are(folder
 def test_a_folder_that_is_watched_and_deleted_is_told(folder):
     before = states(folder)
     shutil.rmtree(folder)
-    with pytest.raises(ValueError, match="mine: expected the folder that is watched, found none"):
+    with pytest.raises(ValueError, match="mine: the folder was being watched, and is gone"):
         next(changes(folder, before))
 
 
@@ -226,7 +226,7 @@ def test_a_function_under_another_name_is_told(folder, practice):
     write(folder, LINEAR.replace("linear(", "linaer("))
     status, printed = practice("check", "linear")
     assert status == 1
-    assert "linear: wrong: there is no linear: did you mean it by linaer?" in printed
+    assert "linear: wrong: there is no linear: is linaer meant to be it?" in printed
     write(folder, LINEAR.replace("linear(", "mine("))
     _, printed = practice("check", "linear")
     assert "(the file has no linear)" in printed
@@ -256,7 +256,7 @@ def test_a_session(folder, practice):
     assert status == 1
     assert re.search("^  linear +wrong: linear_backward: dbias is wrong", printed, re.M)
     assert printed.count('"linear-bias-averaged"') == 1  # the report of the only wrong one
-    assert f"remembered in {folder / 'progress.json'}\n" in printed
+    assert f"noted in {folder / 'progress.json'}\n" in printed
     assert f"0 of {NUMBER} are yours." in printed
 
     status, printed = practice("hint", "linear")
@@ -332,18 +332,18 @@ def test_hints_are_given_one_at_a_time(folder, practice):
     [
         (["check", "{}", "nobody"], "name: expected .*, got 'nobody'"),
         (["hint", "{}", "nobody"], "name: expected .*, got 'nobody'"),
-        (["check", "{}/none"], "none: expected a folder that 'practice start' has .*"),
-        (["hint", "{}/none", "linear"], "none: expected a folder that .*"),
-        (["ledger", "{}/none"], "none: expected a folder that .*"),
-        (["train", "{}/none", "encoder"], "none: expected a folder that .*"),
+        (["check", "{}/none"], "none: expected a folder made by 'practice start', .*"),
+        (["hint", "{}/none", "linear"], "none: expected a folder made .*"),
+        (["ledger", "{}/none"], "none: expected a folder made .*"),
+        (["train", "{}/none", "encoder"], "none: expected a folder made .*"),
         (["train", "{}", "encoder"], "expected a function that is right, found none"),
         (
             ["train", "{}", "encoder", "--only", "softmax"],
-            "softmax: expected what can be trained with: not written yet",
+            "softmax: expected a function to train with: not written yet",
         ),
         (
             ["train", "{}", "encoder", "--only", "RMSprop"],
-            "RMSprop: expected what can be trained with: the package has no such part",
+            "RMSprop: expected a function to train with: the package has no such part",
         ),
         (["train", "{}", "encoder", "--only", "nobody"], "name: expected .*"),
         (["start", "{}/120_linear.py"], r".*File exists: .*120_linear.py.*"),
@@ -382,7 +382,7 @@ def test_a_name_may_stand_before_and_after_an_option(folder, practice, monkeypat
     status, printed = practice("check", *order)
     assert status == 0
     assert printed.startswith("linear: not written yet\n")
-    assert printed.endswith(f"watching {folder}, Ctrl-C ends it\nstopped\n")
+    assert printed.endswith(f"watching {folder}; Ctrl-C ends it\nstopped\n")
 
 
 @pytest.mark.parametrize("more", [["linear", "softmax"], ["--wacth"]])
@@ -494,7 +494,7 @@ def test_a_training_that_calls_nothing_of_ones_own_is_not_run_twice(folder, prac
     out = tmp_path / "runs"
     status, printed = practice("train", "encoder", "--epochs", "1", "--out", str(out))
     assert status == 1
-    message = "error: expected what this training calls, got gelu_tanh alone\n"
+    message = "error: expected functions that this training calls, got only gelu_tanh\n"
     assert printed == f"yours: gelu_tanh\n{message}"
     assert not (out / "package").exists()
 

@@ -543,7 +543,7 @@ def test_a_run_whose_folder_is_moved_does_not_overwrite_another(tmp_path, folder
 def test_a_second_start_says_how_to_go_on(folder):
     prepared = []
     run_of(folder)
-    with pytest.raises(ValueError, match="got one in use; --resume goes on with the run in it"):
+    with pytest.raises(ValueError, match="got one in use; --resume continues the run in it"):
         run_of(folder, RECIPE._replace(prepare=prepared.append))
     assert not prepared
 

@@ -1,5 +1,7 @@
 """``fill``: masked words of a sentence, restored by a model that ``train bert`` has trained."""
 
+import re
+
 from transformer_core.tasks.bert import load
 from transformer_core.tasks.bert.mini_bert import fill_masks
 
@@ -9,8 +11,9 @@ def add_parser(commands):
         "fill",
         help="restore the masked words of a sentence",
         description=(
-            "Print what the Mini-BERT in RUN would put in the place of each [MASK] of a sentence, "
-            "with its probability. What begins with ## goes on the word before it."
+            "Print what the Mini-BERT in RUN would put in place of each [MASK] of a sentence, with "
+            "its probability; ___ is a [MASK], too. A piece that begins with ## continues the "
+            "word before it."
         ),
     )
     parser.add_argument("folder", metavar="RUN", help="folder that 'train bert' made")
@@ -24,7 +27,8 @@ def add_parser(commands):
 
 
 def run(options):
-    answers = fill_masks(*load(options.folder), options.sentence, options.top)
+    sentence = re.sub(r"_{3,}", "[MASK]", options.sentence)  # __init__ stays
+    answers = fill_masks(*load(options.folder), sentence, options.top)
     for number, words in enumerate(answers, 1):
         if len(answers) > 1:
             print(f"[MASK] {number}")

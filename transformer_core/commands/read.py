@@ -18,8 +18,8 @@ def add_parser(commands):
         description=(
             "Read each TEXT as a date into ISO 8601 with the model in RUN, and print the date and "
             "the probability that the model gives it. Without a TEXT, read one date from each "
-            "line of the standard input, in UTF-8, and write its date alone, or an empty line if "
-            "it cannot be read. The reason is then on the standard error, and the exit status 1."
+            "line of the standard input, in UTF-8, and write only its date, or an empty line if it "
+            "cannot be read. The reason then goes to the standard error, and the exit status is 1."
         ),
     )
     parser.add_argument("folder", metavar="RUN", help="folder that 'train dates' made")

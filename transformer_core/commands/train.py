@@ -1,4 +1,4 @@
-"""``train``: the trainings of the book, in a folder that keeps what they come to."""
+"""``train``: the trainings of the book, in a folder that keeps their results."""
 
 import argparse
 import sys
@@ -21,22 +21,22 @@ def add_parser(commands):
         model.add_argument(
             "--resume",
             action="store_true",
-            help="go on from the checkpoint in RUN, with the settings it was started with; "
-            "another length is taken where the learning rate so far would have been the same",
+            help="continue from the checkpoint in RUN, with the settings of that run; a different "
+            "length is accepted if it leaves the learning rate up to there unchanged",
         )
         how = model.add_mutually_exclusive_group()
         how.add_argument(
             "--zero-stage",
             type=int,
             choices=[1, 2, 3],
-            help="what each of many ranks has only a part of: the moments, the gradients too, the "
-            "parameters as well",
+            help="what is divided among the ranks: 1 the moments, 2 also the gradients, 3 also the "
+            "parameters",
         )
         how.add_argument(
             "--tensor-parallel",
             type=int,
             metavar="N",
-            help="cut each layer among N ranks (bert)",
+            help="divide each layer among N ranks (bert)",
         )
         model.set_defaults(run=run)
 
@@ -50,8 +50,8 @@ def add_models(parser):
     encoder = add_model(
         models,
         ENCODER,
-        "an encoder that gives back its input's embeddings",
-        "Train a Transformer encoder of 2 layers (D = 64, H = 4, F = 256) to give back the "
+        "an encoder that returns the embeddings of its input",
+        "Train a Transformer encoder of 2 layers (D = 64, H = 4, F = 256) to return the "
         "embeddings of 32 sequences of 16 tokens, and measure it on sequences it never saw.",
     )
     encoder("--placement", "Pre-LN or Post-LN", choices=["pre", "post"])
@@ -63,8 +63,8 @@ def add_models(parser):
         "an encoder-decoder that reads dates in many languages",
         "Train a Transformer encoder-decoder of 2 + 2 layers (D = 64, H = 4, F = 256) to read "
         "dates, as people write them in twelve languages, into ISO 8601, and measure it on "
-        "dates it never saw: in about seven minutes on two cores. The command 'read' uses what "
-        "is trained.",
+        "dates it never saw: in about seven minutes on two cores. The command 'read' uses the "
+        "trained model.",
     )
     dates("--steps", f"batches of {DATES.defaults['batch']} to train on", type=int)
 
@@ -75,14 +75,14 @@ def add_models(parser):
         "Train a Mini-BERT (L = 3, D = 192, H = 4, F = 768, T = 64, V = 8192) to restore "
         "masked tokens of the documentation of Python, NumPy and Matplotlib, as it is "
         "installed here, or of your own text; and measure it on documents it never saw. The "
-        "command 'fill' uses what is trained.",
+        "command 'fill' uses the trained model.",
     )
     bert(
         "--text",
-        "a .txt file in UTF-8, or a folder of them, to train on instead",
+        "a .txt file in UTF-8, or a folder of them, to train on instead of the documentation",
         metavar="PATH",
     )
-    bert("--minutes", "time to train for", type=float)
+    bert("--minutes", "how long to train", type=float)
     bert(
         "--steps",
         f"batches of {BERT.defaults['batch']} to train on, instead of a time",
@@ -123,7 +123,7 @@ def run(options):
     minutes, usual = getattr(options, "minutes", None), recipe.defaults.get("minutes")
     if communicator.rank == 0 and minutes and 0 < minutes < usual:
         print(
-            f"{minutes:g} minutes are short: the recipe takes {usual:g}",
+            f"{minutes:g} minutes are too short to train well: the recipe takes {usual:g}",
             file=sys.stderr,
         )
     names = "zero_stage", "tensor_parallel"
@@ -142,7 +142,7 @@ def run(options):
         raise KeyboardInterrupt(
             "nothing is saved"
             if steps is None
-            else f"{folder} holds step {steps}, from which --resume goes on"
+            else f"{folder} holds step {steps}; --resume continues from there"
         ) from None
     width = max(map(len, measures))
     for name, figure in measures.items():

@@ -151,7 +151,7 @@ class DataParallel:
         """
         calls = list(zip(*items, strict=True))
         results = [None] * len(calls)
-        remaining = iter(range(len(calls)))  # whoever is free takes the next one
+        remaining = iter(range(len(calls)))  # a free worker takes the next one
 
         def work():
             for i in remaining:

@@ -91,7 +91,7 @@ class LocalSteps:
         self.resume()
 
     def resume(self):
-        """Put the shared weights in the place of this rank's own."""
+        """Replace this rank's own weights by the shared ones."""
         shared = unflatten(self.shared, self.parameters)
         for name, parameter in self.parameters.items():
             parameter[...] = shared[name]

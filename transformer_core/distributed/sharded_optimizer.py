@@ -207,7 +207,7 @@ class ShardedOptimizer:
         self.optimizer = build(Pieces(self.cut(parameters), self.norm, self.publish))
 
     def enclosed(self, layer: Any, prefix: str) -> Layer:
-        """Return what stands in the place of a layer that is a bucket of its own."""
+        """Return what stands in for a layer that is a bucket of its own."""
         return ReducedLayer(layer, partial(self.reduce, prefix))
 
     def parameters(self) -> Pieces:
@@ -373,8 +373,8 @@ class ShardedOptimizer:
         Raises
         ------
         ValueError
-            If they have not the names and the shapes of the parameters, or the optimiser
-            remembers something else than this one. Nothing is changed then.
+            If their names or shapes differ from those of the parameters, or the optimiser keeps
+            other averages than this one. Nothing is changed then.
         """
         own = self.optimizer
         if optimizer.averages.keys() != own.averages.keys():

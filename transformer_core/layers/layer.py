@@ -56,7 +56,7 @@ class Layer:
         )
 
     def set_parameters(self, arrays: dict[str, np.ndarray]) -> None:
-        """Put arrays, perhaps of other shapes, in the place of parameters of these names."""
+        """Put arrays, perhaps of other shapes, in place of the parameters of these names."""
         unknown = arrays.keys() - self.parameters().keys()
         if unknown:
             raise ValueError(

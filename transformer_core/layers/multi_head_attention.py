@@ -25,8 +25,8 @@ from transformer_core.ops.linear import LinearCache
 class KeyValue:
     """Keys (B, G, S, d_k) and values (B, G, S, d_v) that later positions attend to.
 
-    They are the front of arrays that have room for as many again: what S steps copy grows with S
-    and not with its square. Extending leaves what was there before as it was, for whoever has it.
+    They are the front of arrays with room for as many again, so the copying of S steps grows with S
+    and not with its square. Extending changes no array that a caller has already been given.
 
     Parameters
     ----------

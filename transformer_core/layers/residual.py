@@ -63,7 +63,7 @@ class Residual(Layer):
         return (y if self.pre else self.norm.forward(y)[0]), state
 
     def backward(self, dy: np.ndarray, cache: ResidualCache) -> tuple:
-        """Add the gradients of the two ways that x goes, skip and branch.
+        """Add the gradients of the two paths of x, skip and branch.
 
         Post-LN: eq:post-ln-backward. Pre-LN: eq:pre-ln-backward.
 

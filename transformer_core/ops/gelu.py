@@ -100,5 +100,7 @@ def gelu_tanh_backward(dy: np.ndarray, cache: GeluTanhCache) -> np.ndarray:
     """
     x, tanh = check_kind("cache", cache, GeluTanhCache)
     check_floats("dy", dy, *x.shape)
-    bend = x * (1 - tanh * tanh)  # 0 before x * x overflows, so u' comes in two parts
-    return dy * (1 + tanh + SLOPE * (bend + 3 * CUBIC * bend * x * x)) / 2
+    x_slope = x * (
+        1 - tanh * tanh
+    )  # 0 before x * x overflows, so u' comes in two parts
+    return dy * (1 + tanh + SLOPE * (x_slope + 3 * CUBIC * x_slope * x * x)) / 2

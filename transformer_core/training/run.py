@@ -98,9 +98,7 @@ class Run:
         if self.folder.is_dir():
             found = {path.name for path in self.folder.iterdir()}
             if SETTINGS in found or found and LOCK not in found:
-                on = (
-                    "; --resume goes on with the run in it" if SETTINGS in found else ""
-                )
+                on = "; --resume continues the run in it" if SETTINGS in found else ""
                 raise ValueError(
                     f"{self.folder}: expected a new or empty folder, got one in use{on}"
                 )

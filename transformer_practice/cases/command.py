@@ -11,11 +11,11 @@ NEXT = "next: museum FOLDER ask 1 fresh; case-01/questions.md has all questions 
 def add_parser(subcommands):
     museum = subcommands.add_parser(
         "museum",
-        help="name the mistakes of twelve trainings",
+        help="find the hidden mistakes of twelve training runs",
         description=(
-            "Make a museum in FOLDER, or show how it stands: twelve trainings, each with one "
-            "mistake, whose name is hidden. Ask questions of a case, each at its price, and name "
-            "the mistake."
+            "Create a museum in FOLDER, or show the state of one: twelve training runs, each with "
+            "one hidden mistake. Ask questions about a case, each at its price, and name the "
+            "mistake."
         ),
     )
     museum.add_argument("folder", metavar="FOLDER", help="a new folder, or a museum")
@@ -30,7 +30,7 @@ def add_parser(subcommands):
 
     ask = action(
         "ask",
-        "put a question to a case, such as 'fresh' or 'op layer_norm'",
+        "ask a question about a case, such as 'fresh' or 'op layer_norm'",
         lambda museum, options: museum.ask(options.case, " ".join(options.question)),
     )
     name = action(
@@ -39,24 +39,24 @@ def add_parser(subcommands):
         lambda museum, options: museum.name(options.case, options.answer),
     )
     trail = action(
-        "trail", "tell of a closed case", lambda museum, options: museum.trail(options.case)
+        "trail", "report on a closed case", lambda museum, options: museum.trail(options.case)
     )
     for parser in (ask, name, trail):
         parser.add_argument("case", metavar="CASE", type=int, help="1 to 12")
     ask.add_argument("question", metavar="QUESTION", nargs="+")
     name.add_argument("answer", metavar="MISTAKE_OR_FILE:LINE")
-    action("suspects", "list what may be planted", lambda museum, _: museum.suspects())
-    action("score", "how many are named, at what price", lambda museum, _: museum.score())
+    action("suspects", "list the mistakes that may be hidden", lambda museum, _: museum.suspects())
+    action("score", "show how many are named, at what price", lambda museum, _: museum.score())
 
     test = subcommands.add_parser(
         "survivors",
         help="test your test",
         description=(
             "Plant each mistake of an op, a layer or a model, run the function 'check' of a "
-            "Python file on it, and list those that it lets live."
+            "Python file on it, and list the mistakes that it misses."
         ),
     )
-    test.add_argument("file", metavar="FILE", help="has a function check(forward, backward)")
+    test.add_argument("file", metavar="FILE", help="with a function check(forward, backward)")
     test.add_argument("name", metavar="NAME", help="such as layer_norm, or Reconstructor")
     test.set_defaults(run=run_survivors)
 

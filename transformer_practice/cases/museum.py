@@ -1,4 +1,4 @@
-"""A museum of twelve trainings, each under one mistake whose name is hidden."""
+"""A museum of twelve training runs, each with one mistake, whose name is hidden."""
 
 import csv
 import hashlib
@@ -41,7 +41,7 @@ class Museum:
     seed : int, optional
         Draws the cases. Default: any, or that of the folder.
     say : callable, optional
-        Is told each file that is written.
+        Called with a line for each file that is written.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class Museum:
             if isinstance(plan, dict) and isinstance(plan.get("seed"), int):
                 self.draw(plan["seed"])
             if plan != self.plan:
-                raise ValueError(f"{folder}: expected a museum made by this version, got another")
+                raise ValueError(f"{folder}: expected a museum of this version, got one of another")
             if seed not in (None, plan["seed"]):
                 raise ValueError(f"seed: expected that of the folder, {plan['seed']}, got {seed}")
         for case in range(1, len(self.exhibits) + 1):
@@ -115,7 +115,7 @@ class Museum:
         return losses, right
 
     def ask(self, case: int, question: str | EllipsisType) -> str:
-        """Put a question to a case, and pay for it.
+        """Ask a question about a case, and pay for it.
 
         Parameters
         ----------
@@ -219,8 +219,8 @@ class Museum:
                 f"  {points_left(answers)} of {BUDGET} points left"
                 if answers["named"][-1]["right"]
                 else "  not solved",
-                f"\nEnough would have been: {exhibit.key} ({price(exhibit.key)}). "
-                "Of all suspects this one alone gives its answer:",
+                f"\nThis would have been enough: {exhibit.key} ({price(exhibit.key)}). "
+                "Of all suspects only this one gives its answer:",
                 as_text(answer(exhibit.key)),
                 f"\nThe judges: {', '.join(judges)}.",
             ]
@@ -268,8 +268,8 @@ class Museum:
                 f"# Case {case}\n",
                 f"{TASKS[self.exhibit(case).task].about}",
                 "The package has one mistake, in the model, the optimiser or the loop. The run was",
-                "saved half-way and taken up again.\n",
-                f"You have {BUDGET} points. A question takes its price, "
+                "saved half-way and resumed.\n",
+                f"You have {BUDGET} points. A question costs its price, "
                 f"a wrong name {WRONG_NAME}.\n",
                 "| Question | Price | What it looks at |",
                 "|---|---|---|",

@@ -1,4 +1,4 @@
-"""Test your test: which planted mistakes does a check let live?"""
+"""Test your test: which planted mistakes does a check miss?"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ class Survivors:
     """What a check has found.
 
     ``problem`` says why it is no test: it rejects the right package, or is not written yet. Else
-    it is empty, and ``survived`` maps each mistake that the check lets live to a sentence on what
-    it would need.
+    it is empty, and ``survived`` maps each mistake that the check misses to a sentence on what it
+    would need.
     """
 
     name: str
@@ -104,7 +104,7 @@ def survivors(name: str, check: Callable, seconds: float = 5.0) -> Survivors:
     problem = objection(check, subject.given, seconds)
     if problem:
         if problem != UNWRITTEN:
-            problem = f"no test, it rejects the right one: {problem}"
+            problem = f"not a test, it rejects the right function: {problem}"
         return Survivors(name, problem, (), {})
     right = seen(subject)
     killed, survived = [], {}
@@ -169,11 +169,11 @@ def need(mutant, wrong):
     at, outputs = next((point, names) for point, names in wrong.items() if names)
     blind = [point for point, names in wrong.items() if not names]
     if mutant.place == FORWARD:
-        advice = "Its gradients may fit it: compare y with numbers that it has not made"
+        advice = "Its gradients may fit it: compare y with numbers from elsewhere"
     elif generic in blind:
         advice = "No random point shows it: look for the special one"
     elif blind:
-        advice = f"It is right at: {' / '.join(blind)}. Check away from there"
+        advice = f"It is right at: {' / '.join(blind)}. Check somewhere else"
     else:
         advice = "It is wrong at every point: compare every output"
         if mutant.place == BACKWARD:

@@ -86,7 +86,7 @@ def ask(step):
         if not verdict:
             tell("Right.")
             return at_once
-        tell(f"Wrong. {verdict}")
+        tell(f"Wrong. {verdict} Try again, or press Enter to see the answer.")
         at_once = False
 
 

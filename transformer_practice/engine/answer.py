@@ -141,7 +141,7 @@ class Answer:
     def later(self) -> str:
         """Say when the backward pass comes to something else: after another forward pass, or twice.
 
-        A model calls a layer for several batches before it goes back, and so does whoever cuts a
+        A model calls a layer for several batches before it goes back, and so does code that cuts a
         batch.
         """
         exercise, points = self.exercise, self.exercise.points()

@@ -30,16 +30,16 @@ There is one file for each chapter, with the functions that you can write: what 
 what they return, and the label of their equation in the book. The code is yours. Begin with
 120_linear.py, or with any chapter that you have read.
 
-1. Open a file. Take away "raise NotImplementedError" and write the function.
+1. Open a file. Remove "raise NotImplementedError" and write the function.
 
-2. Have it examined, here and on every save:
+2. Have it examined, once or on every save:
 
        python -m transformer_practice check {folder} linear
        python -m transformer_practice check {folder} --watch
 
-   You may write a backward pass alone: it is then given the package's own cache, which
-   transformer_core/ops shows. Beside a forward pass of yours it is given what that returns as its
-   second value, whatever you have put there.
+   You may write only the backward pass: it is then given the package's own cache, which you can
+   see in transformer_core/ops. If you have written the forward pass, too, the backward pass is
+   given what your forward pass returns as its second value, whatever you have put there.
 
 3. If you are stuck, there are three hints for each, one at a time:
 
@@ -54,11 +54,11 @@ A function may need others: write them into the same file, or use the package's.
 
     from transformer_core import ops
 
-In a training, ops.softmax is then yours, too, if yours is right: treat what it returns beside its
-output as a parcel, which ops.softmax_backward opens.
+When you train a model, ops.softmax is then your own function, if it is right. So do not look into
+the second value that it returns: pass it on to ops.softmax_backward, which is yours as well.
 
-The files are yours. No command writes into them. What was examined, and which hints you have had,
-is in progress.json; ledger.html is written anew each time.
+The files are yours. No command writes into them. The results of your examinations and the hints
+that you have had are noted in progress.json; ledger.html is written anew each time.
 """
 
 
@@ -267,7 +267,7 @@ def meant(name, owner, kind, at=""):
         and each not in titles()
         and likeness(each, name) >= ALIKE
     ]
-    return f"there is no {at}{name}: did you mean it by {near[0]}?" if near else ""
+    return f"there is no {at}{name}: is {near[0]} meant to be it?" if near else ""
 
 
 def likeness(one, other):
@@ -347,7 +347,7 @@ def check_workspace(folder: Path) -> None:
     """Raise ``ValueError`` unless a folder has the file of a chapter."""
     if not any((folder / file_of(chapter)).is_file() for chapter in chapters()):
         raise ValueError(
-            f"{folder}: expected a folder that 'practice start' has written, found no chapter in it"
+            f"{folder}: expected a folder made by 'practice start', found no chapter in it"
         )
 
 
@@ -356,7 +356,7 @@ def changes(folder: Path, before: dict) -> Iterator[list[str]]:
     while True:
         sleep(SECONDS_BETWEEN_LOOKS)
         if not folder.is_dir():
-            raise ValueError(f"{folder}: expected the folder that is watched, found none")
+            raise ValueError(f"{folder}: the folder was being watched, and is gone")
         now = states(folder)
         changed = [chapter for chapter in now if now[chapter] != before[chapter]]
         before = now

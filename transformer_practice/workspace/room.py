@@ -77,9 +77,9 @@ class Room:
         if late:
             said = running.endless(self.due[1])
         elif status < 0:
-            said = f"ends Python itself, by the signal {signal.Signals(-status).name}"
+            said = f"ends the Python process with the signal {signal.Signals(-status).name}"
         else:
-            said = f"ends Python itself, with the status {status}"
+            said = f"ends the Python process with the exit status {status}"
         raise Failed(said + self.line())
 
     def line(self) -> str:
@@ -108,7 +108,7 @@ class Room:
 def shortened(text: str) -> str:
     """Return what was printed, if need be without its end."""
     if len(text) > SHOWN:
-        text = f"{text[:SHOWN]}\n... and {len(text) - SHOWN} characters more"
+        text = f"{text[:SHOWN]}\n... and {len(text) - SHOWN} more characters"
     return text.rstrip()
 
 

@@ -1,4 +1,4 @@
-"""The reader's functions in the place of the package's."""
+"""The reader's functions in place of the package's."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence

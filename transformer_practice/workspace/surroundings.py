@@ -30,7 +30,7 @@ class Surroundings:
             for name, value in before.items():
                 if callable(value) and vars(module).get(name) is not value:
                     where = module.__name__.replace("numpy", "np")
-                    return f"puts something else in the place of {where}.{name}, for all other code"
+                    return f"replaces {where}.{name}, which all other code uses, too"
         if self.forks:
             return "starts another process"
         if os.getcwd() != self.folder:

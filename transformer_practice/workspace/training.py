@@ -1,4 +1,4 @@
-"""The trainings of the book with the reader's functions in the place of the package's."""
+"""The trainings of the book with the reader's functions in place of the package's."""
 
 from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
@@ -45,7 +45,7 @@ def train_both(
     workspace : Path
         Where the reader's functions are.
     exercises : sequence of Exercise
-        What is right, and goes in the place of the package's.
+        Those that are right, and replace the package's.
     out : str, optional
         A new or empty folder for both runs. Default: they are not kept.
 
@@ -68,7 +68,9 @@ def train_both(
         if error:
             raise error
         if not used.called:
-            raise ValueError(f"expected what this training calls, got {', '.join(names)} alone")
+            raise ValueError(
+                f"expected functions that this training calls, got only {', '.join(names)}"
+            )
         training = train_on_disk(recipe, str(folder / PACKAGE), given)
         return Comparison(yours, dict(training.measures()), used)
 
@@ -92,7 +94,9 @@ def train_yours(connection, workspace, recipe, given, names, folder):
     if change:
         error = ValueError(f"a function of yours {change}")
     elif error and used.not_finite:
-        error = ValueError(f"{used.not_finite[0]} returns what is not finite, and is the first")
+        error = ValueError(
+            f"{used.not_finite[0]} is the first to return numbers that are not finite"
+        )
     connection.send((scores, used, error))
 
 

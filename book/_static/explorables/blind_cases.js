@@ -103,7 +103,7 @@
         naming.disabled = true;
       } else {
         paper(`${cases[n].name}, which is ${Object.values(suspects).map((each) => each[cases[n].name]).find(Boolean)}.`, lines.join("\n").trim());
-        paper(`Enough would have been: ${key} (${price(key)})`, answers[key]);
+        paper(`This would have been enough: ${key} (${price(key)})`, answers[key]);
       }
       for (const question of asked.toReversed()) paper(`${question} (${price(question)})`, answers[question]);
       say(words || `Case ${n + 1}: ${closed(n) ? "closed" : asked.length ? `${asked.length} asked` : "nothing asked yet"}.`);

@@ -103,7 +103,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   };
 
   const drawAll = () => {
-    answers.hidden = false;
+    answers.style.visibility = "";
     drawWords();
     map.hidden = small || !shown.attention;
     if (!map.hidden) drawMap();
@@ -116,7 +116,8 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   };
 
   const nothing = (why) => {
-    answers.hidden = map.hidden = true;
+    answers.style.visibility = "hidden"; // keeps its place, so that the page below does not jump
+    map.hidden = true;
     say(why);
   };
 

@@ -125,10 +125,10 @@ def test_a_museum_of_another_seed_or_version_is_an_error(here):
     path = here.folder / "museum.json"
     plan = json.loads(path.read_text())
     path.write_text(json.dumps(plan | {"names": plan["names"][::-1]}))
-    with pytest.raises(ValueError, match="expected a museum made by this version"):
+    with pytest.raises(ValueError, match="expected a museum of this version"):
         Museum(here.folder)
     path.write_text("[]")
-    with pytest.raises(ValueError, match="expected a museum made by this version"):
+    with pytest.raises(ValueError, match="expected a museum of this version"):
         Museum(here.folder)
 
 
@@ -151,7 +151,7 @@ def test_a_case_by_its_questions_to_its_name_and_trail(here):
     assert "fresh (1): as in the right one\n" in trail
     assert "op layer_norm (2): differs\n" in trail
     assert "4 of 10 points left" in trail
-    assert "Enough would have been: op layer_norm (2)" in trail
+    assert "This would have been enough: op layer_norm (2)" in trail
     assert "fresh nothing, generic an alarm, theorems an alarm" in trail
     assert (here.folder / f"case-{case:02}" / "trail.txt").read_text() == trail
     assert here.score() == "named right: 1 of 12; points left in these: 4 of 10"

@@ -64,14 +64,14 @@ def test_a_generic_point_lets_no_wrong_backward_pass_live():
 @pytest.mark.parametrize(
     "check, problem",
     [
-        (lambda forward, backward: False, "rejects the right one: it returns False"),
+        (lambda forward, backward: False, "rejects the right function: it returns False"),
         (lambda forward, backward: 1 / 0, "it raises ZeroDivisionError"),
         (lambda forward: True, "it raises TypeError"),
     ],
 )
 def test_a_check_that_rejects_the_right_op_is_no_test(check, problem):
     report = survivors("softmax", check)
-    assert problem in report.problem and report.problem.startswith("no test")
+    assert problem in report.problem and report.problem.startswith("not a test")
     assert (report.killed, report.survived) == ((), {})
     assert str(report) == f"softmax: {report.problem}"
 

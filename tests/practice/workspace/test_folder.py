@@ -112,25 +112,25 @@ def test_methods_are_found_in_their_class(tmp_path):
         (
             LINEAR.replace("linear(", "linaer("),
             "linear",
-            "there is no linear: did you mean it by linaer?",
+            "there is no linear: is linaer meant to be it?",
             ("linear",),
         ),
         (
             LINEAR.replace("linear_backward", "linear_bakward"),
             "linear",
-            "there is no linear_backward: did you mean it by linear_bakward?",
+            "there is no linear_backward: is linear_bakward meant to be it?",
             ("linear_backward",),
         ),
         (
             "class Linaer:\n    def forward(self, x):\n        return x, x\n",
             "Linear",
-            "there is no Linear: did you mean it by Linaer?",
+            "there is no Linear: is Linaer meant to be it?",
             ("Linear",),
         ),
         (
             "class Linear:\n    def foward(self, x):\n        return x, x\n",
             "Linear",
-            "there is no Linear.forward: did you mean it by foward?",
+            "there is no Linear.forward: is foward meant to be it?",
             ("Linear.forward",),
         ),
         ("def helper(x):\n    return x\n", "Linear", "", ("Linear",)),
@@ -253,7 +253,7 @@ def test_changes_are_those_of_files_that_were_saved(tmp_path, monkeypatch):
 
 
 def test_a_folder_without_chapters_is_named(tmp_path):
-    with pytest.raises(ValueError, match="expected a folder that 'practice start' has"):
+    with pytest.raises(ValueError, match="expected a folder made by 'practice start'"):
         check_workspace(tmp_path)
     write(tmp_path, "")
     check_workspace(tmp_path)

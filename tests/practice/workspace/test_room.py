@@ -29,12 +29,12 @@ def softmax(scores, keep=None):
     return scores, scores
 """
 ENDS = {  # what a function does, and how the report on it begins
-    "os._exit(0)": "ends Python itself, with the status 0.",
-    "ctypes.string_at(0)": "ends Python itself, by the signal SIGSEGV.\n    130_softmax.py, line ",
+    "os._exit(0)": "ends the Python process with the exit status 0.",
+    "ctypes.string_at(0)": "ends the Python process with the signal SIGSEGV.\n    130_softmax.py, ",
     "sys.exit()": "raises SystemExit.",
     "np.ones(2**28)": "raises MemoryError: ",
-    "np.sqrt = np.exp": "puts something else in the place of np.sqrt, for all other code.",
-    "import math; math.exp = abs": "puts something else in the place of math.exp, for all other",
+    "np.sqrt = np.exp": "replaces np.sqrt, which all other code uses, too.",
+    "import math; math.exp = abs": "replaces math.exp, which all other code",
     "os.chdir('/')": "changes the folder in which the program works.",
     "os.fork()": "starts another process.",
     "sys.stdout.close()": "closes the standard output.",
@@ -91,8 +91,8 @@ def test_what_cannot_be_stopped_is_left_behind_in_its_process(tmp_path):
 @pytest.mark.parametrize(
     "before, said",
     {
-        "os._exit(3)": "ends Python itself, with the status 3",
-        "np.exp = np.log": "puts something else in the place of np.exp, for all other code",
+        "os._exit(3)": "ends the Python process with the exit status 3",
+        "np.exp = np.log": "replaces np.exp, which all other code uses, too",
         "1 / 0": "does not run: raises ZeroDivisionError: division by zero, line 13: 1 / 0",
     }.items(),
 )
@@ -105,7 +105,7 @@ def test_the_start_of_what_is_printed_is_reported(tmp_path):
     report = examine(tmp_path, "print('a\\n' * 5000)")["softmax"].report
     assert report.printed.startswith("a\na\n") and len(report.printed) < 3000
     assert re.search(
-        r"\.\.\. and \d+ characters more$", report.whole().partition("  ->")[0].strip()
+        r"\.\.\. and \d+ more characters$", report.whole().partition("  ->")[0].strip()
     )
     assert "Printed:\n" + 5 * "  a\n" + "    ...\n" in str(report)
 
@@ -133,7 +133,7 @@ def test_without_processes_the_same_code_says_the_same(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_where_no_process_can_be_forked_it_is_started_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "CONTEXT", multiprocessing.get_context("spawn"))
-    assert ends(tmp_path, "os._exit(0)").startswith("softmax: ends Python itself")
+    assert ends(tmp_path, "os._exit(0)").startswith("softmax: ends the Python process")
 
 
 TRAINED = """
@@ -153,9 +153,9 @@ def linear_backward(dy, cache):
 """
 IN_TRAINING = {
     "sys.exit(0)": "linear raises SystemExit: 0",
-    "os._exit(0)": "a function of yours ends Python itself, with the status 0",
-    "np.sqrt = lambda x: x": "a function of yours puts something else in the place of np.sqrt",
-    "x = x * np.nan": "linear returns what is not finite, and is the first",
+    "os._exit(0)": "a function of yours ends the Python process with the exit status 0",
+    "np.sqrt = lambda x: x": "a function of yours replaces np.sqrt",
+    "x = x * np.nan": "linear is the first to return numbers that are not finite",
     "return x @ (weight * 1.01) + bias, (x, weight)": "The scores differ by up to",
 }
 
