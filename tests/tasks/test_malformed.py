@@ -32,6 +32,7 @@ from transformer_core.tasks.bert import (
 )
 from transformer_core.tasks.bert.documents import Document
 from transformer_core.tasks.dates import Characters, DateReader, DateRules, Dates
+from transformer_core.tasks.gpt import byte_pairs, pretokens
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
 
 
@@ -156,6 +157,9 @@ LINES = {
 }  # fmt: skip
 # What has no argument of its own to spoil, or is a part of what is in the table.
 WITHOUT = {"Table", "load", "passages", "read_text"}
-ROOMS = [reconstruction, dates, counts, documents, interpolated, masking, mini_bert, wordpiece]
+ROOMS = [
+    reconstruction, dates, counts, documents, interpolated, masking, mini_bert, wordpiece,
+    byte_pairs, pretokens,
+]  # fmt: skip
 TASKS = Table("tests/tasks/test_malformed.py", ROOMS, LINES, NAMES, OBJECTS, WITHOUT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = TASKS.tests()

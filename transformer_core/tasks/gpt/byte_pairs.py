@@ -36,6 +36,18 @@ SHOWN = [chr(byte) for byte in VISIBLE] + [
 CHARACTERS = dict(zip(BYTES, SHOWN, strict=True))
 BYTE_OF = dict(zip(SHOWN, BYTES, strict=True))
 
+# What such a file says of the model and of special tokens; nothing else can be done here.
+SETTINGS: dict[str, Any] = {
+    "dropout": None,
+    "unk_token": None,
+    "continuing_subword_prefix": None,
+    "end_of_word_suffix": None,
+    "fuse_unk": False,
+    "byte_fallback": False,
+    "ignore_merges": False,
+}
+ADDED = ("single_word", "lstrip", "rstrip")
+
 
 class BytePairs:
     """A table of merges, and the tokens that they make of texts.
@@ -66,28 +78,26 @@ class BytePairs:
         )
         self.vocabulary = len(self.tokens)
         for text, i in self.special.items():
-            if (
-                not text
-                or not 0 <= i < self.vocabulary
-                or self.tokens[i] != text.encode()
-            ):
+            if i not in range(self.vocabulary) or self.tokens[i] != text.encode():
                 raise ValueError(
                     f"special: expected tokens with their ids, got {text!r} for {i}"
                 )
-        ordinary = set(range(self.vocabulary)) - set(self.special.values())
-        id_of = {self.tokens[i]: i for i in ordinary}
-        missing = [byte for byte in range(256) if bytes([byte]) not in id_of]
-        if missing:
-            raise ValueError(
-                f"tokens: expected all 256 bytes, got none for {missing[0]}"
-            )
-        if len(id_of) != len(ordinary):
-            raise ValueError("tokens: expected different ones, got one twice")
+        id_of: dict[bytes, int] = {}
+        for i, token in enumerate(self.tokens):
+            if id_of.setdefault(token, i) != i:
+                raise ValueError(
+                    f"tokens: expected different ones, got {token!r} twice"
+                )
+        for text in self.special:
+            del id_of[text.encode()]
+        for byte in range(256):
+            if bytes([byte]) not in id_of:
+                raise ValueError(f"tokens: expected all 256 bytes, got none for {byte}")
         self.byte_ids = [id_of[bytes([byte])] for byte in range(256)]
         self.ranks: dict[Pair, int] = {}
         self.made: list[int] = []
         for rank, pair in enumerate(self.merges):
-            if not ordinary.issuperset(pair):
+            if not all(i in range(self.vocabulary) for i in pair):
                 raise ValueError(
                     f"merges: expected ids of tokens, got {pair} at {rank}"
                 )
@@ -122,7 +132,7 @@ class BytePairs:
         -------
         ndarray of int, (T,)
         """
-        parts = [as_text(text)]
+        parts = [as_text("text", text)]
         if self.special:
             parts = self.special_pattern.split(parts[0])
         ids: list[int] = []
@@ -131,7 +141,7 @@ class BytePairs:
                 ids.append(self.special[part])
                 continue
             for piece in pretokens(part):
-                ids.extend(self.encode_piece(piece.encode("utf-8", "surrogateescape")))
+                ids.extend(self.encode_piece(to_bytes(piece)))
         return np.array(ids, dtype=np.int64)
 
     def merge(self, piece: bytes) -> tuple[int, ...]:
@@ -175,8 +185,15 @@ class BytePairs:
         """Write the table as a file of the library ``tokenizers``."""
         special = set(self.special.values())
         shown = [
-            token.decode() if i in special else show(token)
+            token.decode()
+            if i in special
+            else "".join(CHARACTERS[byte] for byte in token)
             for i, token in enumerate(self.tokens)
+        ]
+        added = [
+            {"id": i, "content": text, "normalized": False, "special": True}
+            | dict.fromkeys(ADDED, False)
+            for text, i in self.special.items()
         ]
         level = {
             "type": "ByteLevel",
@@ -184,30 +201,16 @@ class BytePairs:
             "trim_offsets": True,
             "use_regex": True,
         }
-        added = {
-            "single_word": False,
-            "lstrip": False,
-            "rstrip": False,
-            "normalized": False,
-            "special": True,
+        model = SETTINGS | {
+            "type": "BPE",
+            "vocab": {text: i for i, text in enumerate(shown)},
+            "merges": [[shown[one], shown[other]] for one, other in self.merges],
         }
-        content = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": [
-                {"id": i, "content": text} | added for text, i in self.special.items()
-            ],
-            "normalizer": None,
-            "pre_tokenizer": level,
-            "post_processor": None,
-            "decoder": level,
-            "model": MODEL
-            | {
-                "vocab": {text: i for i, text in enumerate(shown)},
-                "merges": [[shown[one], shown[other]] for one, other in self.merges],
-            },
-        }
+        content = dict.fromkeys(
+            ("truncation", "padding", "normalizer", "post_processor")
+        )
+        content |= {"version": "1.0", "added_tokens": added, "model": model}
+        content |= {"pre_tokenizer": level, "decoder": level}
         write_atomically(
             Path(path), json.dumps(content, ensure_ascii=False, indent=1).encode()
         )
@@ -225,47 +228,19 @@ class BytePairs:
             If the file is not whole, or asks for something that is not done here, such as
             another pre-tokeniser, a normaliser or another kind of model.
         """
+        if not isinstance(path, (str, Path)) or not str(path):
+            raise ValueError(f"path: expected that of a tokenizer, got {path!r}")
         path = Path(path)
-        content = read_json(path, path.read_bytes())
         try:
-            model, level = content["model"], content["pre_tokenizer"]
-            settings = {name: model.get(name) or MODEL[name] for name in MODEL}
-            others = [
-                content.get(name) for name in ("normalizer", "truncation", "padding")
-            ]
-            if settings != MODEL or any(others) or not is_gpt2(level):
-                raise ValueError(f"{settings}, {level}, {others}")
-            added = {token["content"]: token["id"] for token in content["added_tokens"]}
-            ids = model["vocab"] | added
-            pairs = [
-                merge.split(" ") if isinstance(merge, str) else merge
-                for merge in model["merges"]
-            ]
-            merges = [(ids[one], ids[other]) for one, other in pairs]
-            if sorted(ids.values()) != list(range(len(ids))):
-                raise ValueError("ids with gaps")
-            tokens = [
-                text.encode() if text in added else hidden(text)
-                for text in sorted(ids, key=ids.__getitem__)
-            ]
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            content = path.read_bytes()
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path}: expected a tokenizer, got: {error}") from None
+        try:
+            return cls(*read_table(read_json(path, content)))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path}: expected byte-level BPE with GPT-2's pre-tokeniser, got: {error!r}"
             ) from None
-        return cls(tokens, merges, added)
-
-
-# What a file of tokenizers has to say of the model; what it leaves out, or says null to, is this.
-MODEL: dict[str, Any] = {
-    "type": "BPE",
-    "dropout": None,
-    "unk_token": None,
-    "continuing_subword_prefix": None,
-    "end_of_word_suffix": None,
-    "fuse_unk": False,
-    "byte_fallback": False,
-    "ignore_merges": False,
-}
 
 
 def train_byte_pairs(
@@ -301,6 +276,8 @@ def train_byte_pairs(
     check_positive_int("vocabulary", vocabulary)
     check_choice("ties", ties, TIES)
     texts, special = as_texts("texts", texts), as_texts("special", special)
+    if len(set(special)) < len(special) or "" in special:
+        raise ValueError(f"special: expected different ones, got {special}")
     tokens = [text.encode() for text in special] + [bytes([byte]) for byte in BYTES]
     if vocabulary < len(tokens):
         raise ValueError(
@@ -309,7 +286,7 @@ def train_byte_pairs(
         )
     words = Counter(piece for text in texts for piece in pretokens(text))
     id_of = {byte: len(special) + place for place, byte in enumerate(BYTES)}
-    words_as_ids = [[id_of[byte] for byte in word.encode()] for word in words]
+    words_as_ids = [[id_of[byte] for byte in to_bytes(word)] for word in words]
     counts = PairCounts(words_as_ids, list(words.values()), tokens, ties)
     merges: list[Pair] = []
     while len(tokens) < vocabulary:
@@ -424,39 +401,61 @@ def as_texts(name, texts):
     """Return texts in a list; one string alone is none."""
     if isinstance(texts, (str, bytes)):
         raise ValueError(f"{name}: expected several strings, got one, {texts!r:.60}")
-    return [as_text(text) for text in as_list(name, texts)]
+    return [as_text(name, text) for text in as_list(name, texts)]
 
 
-def as_text(text):
-    """Return a text; bytes that are no UTF-8 come as lone surrogates, as Python's files do it."""
+def as_text(name, text):
+    """Return a text; a byte that is no UTF-8 comes as a lone surrogate, as in names of files."""
     if isinstance(text, bytes):
         return text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
-        raise ValueError(f"text: expected a string or bytes, got {type(text).__name__}")
+        raise ValueError(
+            f"{name}: expected a string or bytes, got {type(text).__name__}"
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"text: expected characters, got the lone surrogate {text[error.start]!r} at "
+            f"{name}: expected characters, got the lone surrogate {text[error.start]!r} at "
             f"{error.start}"
         ) from None
     return text
 
 
-def show(token):
-    """Return bytes as characters that can be seen, as a file of ``tokenizers`` has them."""
-    return "".join(CHARACTERS[byte] for byte in token)
+def to_bytes(text):
+    """Return the bytes of what :func:`as_text` has returned, or of a part of it."""
+    return text.encode("utf-8", "surrogateescape")
 
 
-def hidden(text):
-    """Return the bytes that are shown by characters."""
-    return bytes(BYTE_OF[character] for character in text)
-
-
-def is_gpt2(level):
-    """Tell GPT-2's pre-tokeniser from others, in a file of ``tokenizers``."""
-    return (
-        level["type"] == "ByteLevel"
-        and not level["add_prefix_space"]
-        and level.get("use_regex", True)
+def read_table(content):
+    """Return tokens, merges and special tokens of what a file of ``tokenizers`` holds."""
+    model, level, added = (
+        content[name] for name in ("model", "pre_tokenizer", "added_tokens")
     )
+    processor = content.get("post_processor") or level
+    asked = {name: model.get(name) for name in SETTINGS}
+    asked |= {
+        name: content.get(name) for name in ("normalizer", "truncation", "padding")
+    }
+    asked |= {name: token.get(name) for token in added for name in ADDED}
+    asked["add_prefix_space"] = level["add_prefix_space"]
+    asked["no use_regex"] = not level.get("use_regex", True)
+    asked["model"] = model.get("type", "BPE") != "BPE"
+    asked["pre_tokenizer"] = level["type"] != "ByteLevel"
+    asked["post_processor"] = processor["type"] != "ByteLevel"
+    if any(asked.values()):
+        raise ValueError(f"other settings: {[name for name in asked if asked[name]]}")
+    special = {token["content"]: token["id"] for token in added}
+    ids = model["vocab"] | special
+    by_id = sorted(ids, key=ids.__getitem__)
+    if any(ids[text] != i for i, text in enumerate(by_id)):
+        raise ValueError("ids that are not 0, 1, 2 and so on")
+    tokens = [
+        text.encode() if text in special else bytes(BYTE_OF[c] for c in text)
+        for text in by_id
+    ]
+    pairs = [
+        merge.split(" ") if isinstance(merge, str) else merge
+        for merge in model["merges"]
+    ]
+    return tokens, [(ids[one], ids[other]) for one, other in pairs], special

@@ -1,6 +1,7 @@
 """GPT-2's pre-tokeniser: where a text is cut before any byte pair is merged."""
 
 from collections.abc import Iterator
+from functools import cache
 from unicodedata import category
 
 CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
@@ -9,21 +10,13 @@ CONTROLS_THAT_ARE_SPACE = (
 )
 
 
-class Kinds(dict):
-    """The kind of every character: letter, number, space or other, by its code point."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        kind = category(character)[0]
-        if kind == "Z" or character in CONTROLS_THAT_ARE_SPACE:
-            kind = "S"
-        elif kind not in "LN":
-            kind = "O"
-        self[code] = kind
-        return kind
-
-
-KINDS = Kinds()
+@cache
+def kind_of(character: str) -> str:
+    """Return the kind of a character: L, a letter; N, a number; S, space; or O, other."""
+    general = category(character)[0]
+    if general == "Z" or character in CONTROLS_THAT_ARE_SPACE:
+        return "S"
+    return general if general in "LN" else "O"
 
 
 def pretokens(text: str) -> Iterator[str]:
@@ -41,25 +34,24 @@ def pretokens(text: str) -> Iterator[str]:
     ----------
     Radford et al. 2019, in ``encoder.py`` of the published code.
     """
-    kinds = text.translate(KINDS)
-    start, length = 0, len(text)
-    while start < length:
-        end = start + 1
-        if text[start] == "'":
-            for contraction in CONTRACTIONS:
-                if text.startswith(contraction, start):
-                    end = start + len(contraction)
-                    break
-            if end > start + 1:
-                yield text[start:end]
-                start = end
-                continue
-        kind = kinds[start]
-        if text[start] == " " and end < length and kinds[end] != "S":
-            kind = kinds[end]  # one blank belongs to what follows it
-        while end < length and kinds[end] == kind:
-            end += 1
-        if kind == "S" and end < length and end > start + 1:
-            end -= 1  # \s+(?!\S): the last one is left to what follows
+    kinds = "".join(map(kind_of, text))
+    start = 0
+    while start < len(text):
+        end = end_of_piece(text, kinds, start)
         yield text[start:end]
         start = end
+
+
+def end_of_piece(text, kinds, start):
+    if text[start] == "'":
+        for contraction in CONTRACTIONS:
+            if text.startswith(contraction, start):
+                return start + len(contraction)
+    kind, end = kinds[start], start + 1
+    if text[start] == " " and end < len(text) and kinds[end] != "S":
+        kind = kinds[end]  # one blank belongs to what follows it
+    while end < len(text) and kinds[end] == kind:
+        end += 1
+    if kind == "S" and start + 1 < end < len(text):
+        end -= 1  # \s+(?!\S): the last one is left to what follows
+    return end
