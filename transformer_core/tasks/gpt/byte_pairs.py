@@ -71,22 +71,21 @@ class BytePairs:
     def __init__(
         self, tokens: Sequence[bytes], merges: Sequence[Pair], special: dict[str, int]
     ):
-        self.tokens, self.merges, self.special = (
-            list(tokens),
-            list(merges),
-            dict(special),
-        )
+        if not isinstance(special, dict):
+            raise ValueError(f"special: expected a dict, got {type(special).__name__}")
+        self.tokens, self.merges = as_list("tokens", tokens), as_list("merges", merges)
+        self.special = dict(special)
         self.vocabulary = len(self.tokens)
         for text, i in self.special.items():
-            if i not in range(self.vocabulary) or self.tokens[i] != text.encode():
+            if i not in range(self.vocabulary) or self.tokens[i] != str(text).encode():
                 raise ValueError(
                     f"special: expected tokens with their ids, got {text!r} for {i}"
                 )
         id_of: dict[bytes, int] = {}
         for i, token in enumerate(self.tokens):
-            if id_of.setdefault(token, i) != i:
+            if not isinstance(token, bytes) or id_of.setdefault(token, i) != i:
                 raise ValueError(
-                    f"tokens: expected different ones, got {token!r} twice"
+                    f"tokens: expected different bytes, got {token!r} at {i}"
                 )
         for text in self.special:
             del id_of[text.encode()]
@@ -97,11 +96,12 @@ class BytePairs:
         self.ranks: dict[Pair, int] = {}
         self.made: list[int] = []
         for rank, pair in enumerate(self.merges):
-            if not all(i in range(self.vocabulary) for i in pair):
+            known = [i in range(self.vocabulary) for i in as_list("merges", pair)]
+            if known != [True, True]:
                 raise ValueError(
                     f"merges: expected ids of tokens, got {pair} at {rank}"
                 )
-            joined = self.tokens[pair[0]] + self.tokens[pair[1]]
+            joined = b"".join(self.tokens[i] for i in pair)
             if joined not in id_of or pair in self.ranks:
                 raise ValueError(
                     f"merges: expected different pairs that make tokens, got {pair} at {rank}, "
@@ -183,6 +183,7 @@ class BytePairs:
 
     def save(self, path: str | Path) -> None:
         """Write the table as a file of the library ``tokenizers``."""
+        file = as_path(path)
         special = set(self.special.values())
         shown = [
             token.decode()
@@ -212,7 +213,7 @@ class BytePairs:
         content |= {"version": "1.0", "added_tokens": added, "model": model}
         content |= {"pre_tokenizer": level, "decoder": level}
         write_atomically(
-            Path(path), json.dumps(content, ensure_ascii=False, indent=1).encode()
+            file, json.dumps(content, ensure_ascii=False, indent=1).encode()
         )
 
     @classmethod
@@ -228,15 +229,13 @@ class BytePairs:
             If the file is not whole, or asks for something that is not done here, such as
             another pre-tokeniser, a normaliser or another kind of model.
         """
-        if not isinstance(path, (str, Path)) or not str(path):
-            raise ValueError(f"path: expected that of a tokenizer, got {path!r}")
-        path = Path(path)
+        file = as_path(path)
         try:
-            content = path.read_bytes()
+            content = file.read_bytes()
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: expected a tokenizer, got: {error}") from None
         try:
-            return cls(*read_table(read_json(path, content)))
+            return cls(*read_table(read_json(file, content)))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path}: expected byte-level BPE with GPT-2's pre-tokeniser, got: {error!r}"
@@ -395,6 +394,12 @@ def merge_pair(ids: Sequence[int], pair: Pair, made: int) -> list[int]:
             merged.append(ids[place])
             place += 1
     return merged
+
+
+def as_path(path: str | Path) -> Path:
+    if not isinstance(path, (str, Path)) or not str(path):
+        raise ValueError(f"path: expected that of a tokenizer, got {path!r}")
+    return Path(path)
 
 
 def as_texts(name, texts):

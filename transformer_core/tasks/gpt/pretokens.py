@@ -1,6 +1,5 @@
 """GPT-2's pre-tokeniser: where a text is cut before any byte pair is merged."""
 
-from collections.abc import Iterator
 from functools import cache
 from unicodedata import category
 
@@ -19,8 +18,8 @@ def kind_of(character: str) -> str:
     return general if general in "LN" else "O"
 
 
-def pretokens(text: str) -> Iterator[str]:
-    r"""Yield the pieces of a text; put together they are the text.
+def pretokens(text: str) -> list[str]:
+    r"""Return the pieces of a text; put together they are the text.
 
     A piece is the first of these that fits, as long as it can be (:eq:`pretokens`)::
 
@@ -34,12 +33,15 @@ def pretokens(text: str) -> Iterator[str]:
     ----------
     Radford et al. 2019, in ``encoder.py`` of the published code.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"text: expected a string, got {type(text).__name__}")
     kinds = "".join(map(kind_of, text))
-    start = 0
+    pieces, start = [], 0
     while start < len(text):
         end = end_of_piece(text, kinds, start)
-        yield text[start:end]
+        pieces.append(text[start:end])
         start = end
+    return pieces
 
 
 def end_of_piece(text, kinds, start):
