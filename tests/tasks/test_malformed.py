@@ -182,7 +182,7 @@ LINES = {
 # What has no argument of its own to spoil, or is a part of what is in the table.
 WITHOUT = {
     "Table", "load", "passages", "read_text", "merge_pair", "PairCounts", "PairCounts.first",
-    "PairCounts.greatest", "PairCounts.merge", "BytePairs.merge",
+    "PairCounts.greatest", "PairCounts.merge", "BytePairs.merge", "as_path",
     "BytePairs.decode", "BytePairs.decode_bytes",  # of no ids the text is empty
 }  # fmt: skip
 ROOMS = [

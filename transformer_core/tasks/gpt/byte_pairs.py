@@ -73,7 +73,10 @@ class BytePairs:
     ):
         if not isinstance(special, dict):
             raise ValueError(f"special: expected a dict, got {type(special).__name__}")
-        self.tokens, self.merges = as_list("tokens", tokens), as_list("merges", merges)
+        self.tokens = as_list("tokens", tokens)
+        self.merges = [
+            tuple(as_list("merges", pair)) for pair in as_list("merges", merges)
+        ]
         self.special = dict(special)
         self.vocabulary = len(self.tokens)
         for text, i in self.special.items():
@@ -96,7 +99,7 @@ class BytePairs:
         self.ranks: dict[Pair, int] = {}
         self.made: list[int] = []
         for rank, pair in enumerate(self.merges):
-            known = [i in range(self.vocabulary) for i in as_list("merges", pair)]
+            known = [i in range(self.vocabulary) for i in pair]
             if known != [True, True]:
                 raise ValueError(
                     f"merges: expected ids of tokens, got {pair} at {rank}"
@@ -234,8 +237,9 @@ class BytePairs:
             content = file.read_bytes()
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: expected a tokenizer, got: {error}") from None
+        table = read_json(file, content)
         try:
-            return cls(*read_table(read_json(file, content)))
+            return cls(*read_table(table))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{path}: expected byte-level BPE with GPT-2's pre-tokeniser, got: {error!r}"
