@@ -173,6 +173,13 @@ def test_no_token_goes_over_the_border_of_a_pretoken(table, one, other):
     assert ends <= set(np.cumsum(lengths).tolist())
 
 
+def test_a_pair_over_a_border_is_left_even_if_it_has_a_merge():
+    tokens = [bytes([byte]) for byte in range(256)] + [b"sa"]
+    table = BytePairs(tokens, [(115, 97)], {})
+    assert table.encode("sa").tolist() == [256]
+    assert table.encode("'sa").tolist() == [39, 115, 97]
+
+
 def test_no_merge_goes_over_the_border_of_a_pretoken():
     table = train_byte_pairs(["ab ab ab 1a 1a 1a"], 259, special=())
     assert all(len(pretokens(t.decode("latin-1"))) == 1 for t in table.tokens)

@@ -384,7 +384,7 @@ class PairCounts:
 
 
 def merge_pair(ids: Sequence[int], pair: Pair, made: int) -> list[int]:
-    """Return ids with one in place of each occurrence of a pair, from the left.
+    """Return ids with one in place of each occurrence of a pair (:eq:`byte-pairs-merge`).
 
     Of three equal tokens in a row the first two are joined, and the third is left.
     """
