@@ -121,6 +121,7 @@ def piece_points():
         point("generic", "banana", (97, 110), (98, 256), (256, 97), (257, 258)),
         point("an early merge in the middle", "abcd", *abc),
         point("the longest token is not made", "abcabd", *abc),
+        point("a late merge on the left", "abcabd", (98, 99), (97, 256), (97, 98)),
         point("a run", "aaaaaaa", (97, 97), (256, 256)),
         point("nothing to merge", "xyz", *abc),
         point("one byte", "a", *abc),
