@@ -76,7 +76,7 @@ explore("byte_pairs", ({ stage, controls, say }) => {
     }
   };
 
-  const field = make("textarea", { name: "text", rows: 2, maxLength: LONGEST, value: state.text });
+  const field = make("textarea", { name: "text", rows: 2, maxLength: LONGEST, textContent: state.text });
   field.spellcheck = false;
   field.style.cssText = "width: 100%; box-sizing: border-box; font: inherit";
   const shown = make("div"), list = make("p"), numbers = make("p", { className: "numbers" });
