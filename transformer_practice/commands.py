@@ -51,7 +51,7 @@ def add_commands(subcommands):
         run_start,
         "write one file a chapter, with signatures and no code",
         "Write one file for each chapter into FOLDER, with the signatures, the shapes and the "
-        "labels of the equations of what you can write, and README.txt with the first steps. A "
+        "numbers of the equations of what you can write, and README.txt with the first steps. A "
         "file that is there stays as it is.",
     )
     check = add(
@@ -99,7 +99,7 @@ def add_commands(subcommands):
         "ledger",
         run_ledger,
         "write your own ledger of equations",
-        f"Write {LEDGER} into FOLDER: by chapter what you have written, the label of its "
+        f"Write {LEDGER} into FOLDER: by chapter what you have written, the number of its "
         "equation, its errors, and the mistakes on the way.",
     )
     train = add(

@@ -10,7 +10,7 @@ from helpers.texts import ROOT
 from transformer_core import ops
 from transformer_practice import examine
 from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.runs import called_by, mutations, run_right
+from transformer_practice.engine.runs import called_by, catalogue_of, mutations, run_right
 from transformer_practice.exercises import every_exercise, find_exercise
 
 ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
@@ -24,6 +24,36 @@ def test_a_mistake_without_an_entry_is_explained(answer):
     report = examine(answer["exercise"], space.get("forward"), space.get("backward"))
     assert not report.right and not report.mistakes
     assert answer["says"] in "\n".join(report.explanations)
+
+
+def test_what_is_right_on_the_way_has_the_nearest_name_and_is_no_wrong_output():
+    def update(self, name, parameter, grad, m, v):
+        m *= self.beta1
+        m += (1 - self.beta1) * grad
+        v *= self.beta2
+        v += (1 - self.beta2) * grad**2
+        mh = m / (1 - self.beta1**self.steps)
+        parameter -= self.learning_rate * mh
+
+    report = str(examine("Adam", update))
+    assert "On the way, `mh` (the package's `m_hat`) is right.\n" in report  # grad, in step 1, too
+
+
+def test_the_package_with_a_mistake_in_it_warns_nobody(recwarn):
+    def complex_step(f, x, h=1e-20):
+        return np.reshape(
+            [f(x + 1j * h * e.reshape(x.shape)).imag for e in np.eye(x.size)], x.shape
+        )
+
+    assert not examine("complex_step", complex_step).right
+    assert not recwarn.list
+
+
+def test_after_a_right_forward_pass_a_mistake_in_it_is_not_followed_further():
+    exercise = find_exercise("layer_norm")
+    (changed,) = (c for c in catalogue_of(exercise) if c.about.name == "layer-norm-unbiased-variance")
+    assert changed.at(0, "backward", after=True).failure
+    assert not changed.at(0, "backward").failure
 
 
 @pytest.mark.parametrize(
