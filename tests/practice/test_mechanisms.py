@@ -2,6 +2,7 @@
 
 import inspect
 import tomllib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from helpers.texts import ROOT
 from transformer_core import ops
 from transformer_practice import examine
 from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.runs import called_by, catalogue_of, mutations, run_right
+from transformer_practice.engine.planting import planted
+from transformer_practice.engine.runs import Changed, called_by, direct, mutations, run_right
 from transformer_practice.exercises import every_exercise, find_exercise
+from transformer_practice.mistakes import MUTANTS
 
 ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
 
@@ -51,7 +54,8 @@ def test_the_package_with_a_mistake_in_it_warns_nobody(recwarn):
 
 def test_after_a_right_forward_pass_a_mistake_in_it_is_not_followed_further():
     exercise = find_exercise("layer_norm")
-    (changed,) = (c for c in catalogue_of(exercise) if c.about.name == "layer-norm-unbiased-variance")
+    mistake = MUTANTS["layer-norm-unbiased-variance"]
+    changed = Changed(exercise, mistake, partial(planted, mistake), call=direct)
     assert changed.at(0, "backward", after=True).failure
     assert not changed.at(0, "backward").failure
 

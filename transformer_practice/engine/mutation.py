@@ -188,11 +188,11 @@ def place(node, owner, statement):
     """Say where a short expression stands: in its statement, if that is short, or in its owner."""
     if not isinstance(node, ast.Constant | ast.Name | ast.UnaryOp | ast.Call):
         return ""
-    for whole in (statement, owner):
-        fits = isinstance(whole, ast.expr | ast.keyword | ast.Assign | ast.AugAssign)
-        if fits and len(ast.unparse(whole)) <= LONGEST:
-            return f", in {shown(whole)}"
-    return ""
+    whole = statement
+    if not isinstance(whole, ast.Assign | ast.AugAssign) or len(ast.unparse(whole)) > LONGEST:
+        whole = owner
+    fits = isinstance(whole, ast.expr | ast.keyword | ast.Assign | ast.AugAssign)
+    return f", in {shown(whole)}" if fits else ""
 
 
 def inner(tree):
