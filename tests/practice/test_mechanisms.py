@@ -43,10 +43,13 @@ def test_what_is_right_on_the_way_has_the_nearest_name_and_is_no_wrong_output():
 
 
 def test_the_package_with_a_mistake_in_it_warns_nobody(recwarn):
-    def complex_step(f, x, h=1e-20):
-        return np.reshape(
-            [f(x + 1j * h * e.reshape(x.shape)).imag for e in np.eye(x.size)], x.shape
-        )
+    def complex_step(f, x, h=1e-20):  # no entry is put back
+        z = x.astype(complex)
+        slopes = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            z[at] += 1j * h
+            slopes[at] = f(z).imag / h
+        return slopes
 
     assert not examine("complex_step", complex_step).right
     assert not recwarn.list
