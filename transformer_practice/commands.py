@@ -51,8 +51,8 @@ def add_commands(subcommands):
         run_start,
         "write one file for each chapter, with signatures and no code",
         "Write one file for each chapter into FOLDER, with the signatures, the shapes and the "
-        "equation labels of the functions that you can write, and README.txt with the first "
-        "steps. A file that exists already stays as it is.",
+        "numbers of the equations of the functions that you can write, and README.txt with the "
+        "first steps. A file that exists already stays as it is.",
     )
     check = add(
         subcommands,
@@ -99,7 +99,7 @@ def add_commands(subcommands):
         "ledger",
         run_ledger,
         "write your own ledger of equations",
-        f"Write {LEDGER} into FOLDER: for each chapter what you have written, the labels of the "
+        f"Write {LEDGER} into FOLDER: for each chapter what you have written, the numbers of the "
         "equations, the errors that were measured, and the mistakes on the way.",
     )
     train = add(

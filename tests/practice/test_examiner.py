@@ -341,7 +341,7 @@ def test_what_is_wider_than_its_inputs_is_noted_and_not_wrong():
 def test_the_mistakes_that_the_museum_shows_are_those_of_its_page():
     page = read(ROOT / "book" / "320_museum.md")
     assert set(re.findall(r"\{mistake\} (\S+)", page)) == MUSEUM
-    assert "320_museum" in str(said(gamma_outside))
+    assert "What it does to a training: chapter 21, A museum" in str(said(gamma_outside))
 
 
 def test_an_optimiser_is_examined_by_its_steps():

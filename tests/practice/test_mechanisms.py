@@ -2,6 +2,7 @@
 
 import inspect
 import tomllib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from helpers.texts import ROOT
 from transformer_core import ops
 from transformer_practice import examine
 from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.runs import called_by, mutations, run_right
+from transformer_practice.engine.planting import planted
+from transformer_practice.engine.runs import Changed, called_by, direct, mutations, run_right
 from transformer_practice.exercises import every_exercise, find_exercise
+from transformer_practice.mistakes import MUTANTS
 
 ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
 
@@ -24,6 +27,40 @@ def test_a_mistake_without_an_entry_is_explained(answer):
     report = examine(answer["exercise"], space.get("forward"), space.get("backward"))
     assert not report.right and not report.mistakes
     assert answer["says"] in "\n".join(report.explanations)
+
+
+def test_what_is_right_on_the_way_has_the_nearest_name_and_is_no_wrong_output():
+    def update(self, name, parameter, grad, m, v):
+        m *= self.beta1
+        m += (1 - self.beta1) * grad
+        v *= self.beta2
+        v += (1 - self.beta2) * grad**2
+        mh = m / (1 - self.beta1**self.steps)
+        parameter -= self.learning_rate * mh
+
+    report = str(examine("Adam", update))
+    assert "On the way, `mh` (the package's `m_hat`) is right.\n" in report  # grad, in step 1, too
+
+
+def test_the_package_with_a_mistake_in_it_warns_nobody(recwarn):
+    def complex_step(f, x, h=1e-20):  # no entry is put back
+        z = x.astype(complex)
+        slopes = np.zeros(x.shape)
+        for at in np.ndindex(x.shape):
+            z[at] += 1j * h
+            slopes[at] = f(z).imag / h
+        return slopes
+
+    assert not examine("complex_step", complex_step).right
+    assert not recwarn.list
+
+
+def test_after_a_right_forward_pass_a_mistake_in_it_is_not_followed_further():
+    exercise = find_exercise("layer_norm")
+    mistake = MUTANTS["layer-norm-unbiased-variance"]
+    changed = Changed(exercise, mistake, partial(planted, mistake), call=direct)
+    assert changed.at(0, "backward", after=True).failure
+    assert not changed.at(0, "backward").failure
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -168,7 +169,8 @@ def put_into_words(answer, stages, own):
             verdicts.append(f"{title}: right.")
             continue
         verdicts.append(f"{title}: {verdict_of(points, stage)}")
-        found = explain(exercise, points, stage)
+        with catch_warnings(action="ignore"):  # of the package with a mistake in it
+            found = explain(exercise, points, stage)
         explanations += failures_of(points, stage)
         explanations += [explanation.text for explanation in found]
         mistakes += [name for each in found for name in each.mistakes]

@@ -240,10 +240,10 @@ class LayerExercise(Exercise):
         return {"y": number_or_array("y", y)}, cache
 
     def run_backward(self, function, point, cache, call, dtype=np.float64):
-        layer = self.arguments(point, dtype)[0]
+        arguments = self.arguments(point, dtype)
+        layer, floats = arguments[0], self.live(point, arguments)
         value = call(function, layer, fresh(point.cotangent, dtype), cache)
         names = [f"d{name}" for name in self.inputs if name in point.arguments]
-        floats = self.live(point, self.arguments(point))
         shown = [name if name in floats else "None" for name in names]
         expected = ", ".join([*shown, "grads"])
         if not isinstance(value, tuple) or len(value) != len(names) + 1:

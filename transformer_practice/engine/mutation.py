@@ -374,13 +374,10 @@ def others(node, alike):
                 yield instead(ast.BinOp(right, op, left))
             for other in SIGNS.get(type(op), ()):
                 yield instead(ast.BinOp(left, other(), right))
+            for new in without_parentheses(node):
+                yield f"the parentheses were left out of {whole}", new
             for part, rest in ((left, right), (right, left)):
                 match part:
-                    case ast.BinOp(first, ast.Add() | ast.Sub() as inner, last) if isinstance(
-                        op, ast.Mult
-                    ):
-                        new = ast.BinOp(ast.BinOp(first, op, rest), inner, last)
-                        yield f"the parentheses were left out of {whole}", new
                     case ast.Call(func, [inside], []) if isinstance(op, ast.Add | ast.Mult):
                         new = ast.Call(func, [ast.BinOp(inside, op, rest)], [])
                         yield f"{shown(rest)} stood inside of `{ast.unparse(func)}`", new
@@ -438,6 +435,23 @@ def others(node, alike):
         case ast.Name(name) if not stores(node):
             for other in alike(name):
                 yield instead(ast.parse(other, mode="eval").body)
+
+
+def without_parentheses(node):
+    """Yield what (a + b) * c and a / (b + c) are without the parentheses; and a / (b * c)."""
+    sums, signs = ast.Add | ast.Sub, ast.Mult | ast.Div | ast.MatMult
+    match node:
+        case ast.BinOp(left, ast.Div() as op, ast.BinOp(first, ast.Mult() as inner, last)):
+            yield ast.BinOp(ast.BinOp(left, op, first), inner, last)
+        case ast.BinOp(left, op, ast.BinOp(first, inner, last)) if isinstance(
+            op, signs
+        ) and isinstance(inner, sums):
+            yield ast.BinOp(ast.BinOp(left, op, first), inner, last)
+    match node:
+        case ast.BinOp(ast.BinOp(first, inner, last), op, right) if isinstance(
+            op, signs
+        ) and isinstance(inner, sums):
+            yield ast.BinOp(first, inner, ast.BinOp(last, op, right))
 
 
 def other_calls(func, args, keywords, without, instead):

@@ -1,6 +1,7 @@
 """Where the built book has what an exercise is about: the numbers of its page and equations."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -14,13 +15,29 @@ def place_of(exercise: Exercise) -> str:
     """
     if exercise.chapter not in pages():
         return ""
-    page = pages()[exercise.chapter]
     labels = dict.fromkeys(
         label for about in exercise.functions for label in about.equation.split(", ")
     )
     numbers = [f"({numbers_of()[label]})" for label in labels if label in numbers_of()]
     colon = ": " if numbers else ""
-    return f"chapter {page['number']}, {page['title']}{colon}{', '.join(numbers)}"
+    return f"{title_of(exercise.chapter)}{colon}{', '.join(numbers)}"
+
+
+def title_of(chapter: str) -> str:
+    """Return the number and the title of a chapter: "chapter 6, Layer normalisation"."""
+    page = pages()[chapter]
+    return f"chapter {page['number']}, {page['title']}"
+
+
+def numbered(text: str) -> str:
+    """Return a text with the numbers of equations for their labels: "equation (6.1)"."""
+
+    def numbers(found):
+        labels = found[0].split(", ")
+        several = "s" * (len(labels) > 1)
+        return f"equation{several} {' and '.join(f'({numbers_of()[n]})' for n in labels)}"
+
+    return re.sub(r"eq:[\w-]+(, eq:[\w-]+)*", numbers, text)
 
 
 @cache

@@ -31,6 +31,9 @@ class Run(NamedTuple):
     failure: str = ""
 
 
+NOT_RUN = Run({}, "is not run: its forward pass is wrong")
+
+
 class Runs(NamedTuple):
     """What both passes come to, a run for each point."""
 
@@ -80,34 +83,43 @@ class Changed:
         self.exercise, self.about, self.planted, self.call = exercise, about, planted, call
         self.points, self.right = points_of(exercise), run_right(exercise)
         self.known: dict[tuple[int, str], Run] = {}
+        self.changes_forward = False  # as far as is known
 
-    def at(self, i: int, stage: str) -> Run:
-        """Return what a pass comes to at a point."""
+    def at(self, i: int, stage: str, after: bool = False) -> Run:
+        """Return what a pass comes to at a point.
+
+        What comes ``after`` a forward pass that is right is not run where that is wrong anywhere.
+        """
         if (i, stage) not in self.known:
-            self.known[i, stage] = self.run(i, stage)
+            run = NOT_RUN if after and self.changes_forward else self.run(i, stage, after)
+            if run is NOT_RUN:
+                return run
+            self.known[i, stage] = run
         return self.known[i, stage]
 
-    def run(self, i, stage):
+    def run(self, i, stage, after):
         exercise, point = self.exercise, self.points[i]
         with ExitStack() as stack:
             for plant in self.planted:
                 stack.enter_context(plant())
             run, cache = run_forward(exercise, exercise.forward, point, self.call)
-            agrees = runs_agree(run, self.right.forward[i])
             self.known[i, "forward"] = run
             if stage == "forward":
                 return run
-            if agrees:
+            if runs_agree(run, self.right.forward[i]):
                 return run_backward(exercise, exercise.backward, point, cache, self.call)
+        self.changes_forward = True
+        if after:
+            return NOT_RUN
         _, cache = run_forward(exercise, exercise.forward, point, direct)
         with ExitStack() as stack:
             for plant in self.planted:
                 stack.enter_context(plant())
             return run_backward(exercise, exercise.backward, point, cache, self.call)
 
-    def runs(self, stage: str) -> list[Run]:
+    def runs(self, stage: str, after: bool = False) -> list[Run]:
         """Return what a pass comes to at every point."""
-        return [self.at(i, stage) for i in range(len(self.points))]
+        return [self.at(i, stage, after) for i in range(len(self.points))]
 
 
 @cache

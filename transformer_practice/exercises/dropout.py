@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 
 from transformer_core import ops
-from transformer_core.layers import Residual
+from transformer_core.layers import LayerNorm, Linear, Residual
 from transformer_core.ops.dropout import DropoutCache
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Draws, sampler
+from transformer_practice.engine.points import Draws, drawn, sampler
 from transformer_practice.exercises.attention import draw_attention, relative, sum_of_keys
 from transformer_practice.exercises.residual import draw_residual
 
@@ -87,8 +87,30 @@ def residual_points():
         post.variant("evaluation, Post-LN", rng=None),
         pre,
         pre.variant("evaluation, Pre-LN", rng=None),
+        post.variant("a branch that drops as well", self=around_dropping(5)),
         draw("generic, other sizes", "pre", 0.4, 3, 2, 7),
     ]
+
+
+class Dropping(Linear):
+    """A linear layer as a branch that drops entries itself."""
+
+    def forward(self, x, rng=None):
+        y, cache = super().forward(x)
+        dropped, mask = ops.dropout(y, 0.5, rng)
+        return dropped, (cache, mask)
+
+    def backward(self, dy, cache):
+        inner, mask = cache
+        return super().backward(ops.dropout_backward(dy, mask), inner)
+
+
+def around_dropping(width):
+    def make(dtype):
+        branch = Dropping(width, width, np.random.default_rng(0), dtype)
+        return Residual(branch, LayerNorm(width, dtype), "post", 0.3)
+
+    return drawn(make, seed=11)
 
 
 def ways(point):

@@ -105,6 +105,7 @@ def positions_points():
         generic.variant("one position", length=1),
         generic.variant("one frequency", width=2),
         generic.variant("a long table", length=300),
+        generic.variant("32 bits", length=1, dtype=np.float32),  # 0 and 1, in any precision
         draw("generic, other sizes", 7, 10),
     ]
 

@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import LayerNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import randomise, sampler
+from transformer_practice.engine.points import drawn, sampler
 from transformer_practice.exercises.structure import difference, row_sums
 
 
@@ -68,7 +68,7 @@ def output_terms(point):
 
 
 def layer_norm_layer(D):
-    return lambda dtype: randomise(LayerNorm(D, dtype, eps=0.1), np.random.default_rng(5))
+    return drawn(lambda dtype: LayerNorm(D, dtype, eps=0.1), seed=5)
 
 
 def layer_points():

@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import RmsNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import randomise, sampler
+from transformer_practice.engine.points import drawn, sampler
 from transformer_practice.exercises.structure import difference
 
 
@@ -55,7 +55,7 @@ def rms_norm_terms(point):
 
 
 def rms_norm_layer(D):
-    return lambda dtype: randomise(RmsNorm(D, dtype, eps=0.1), np.random.default_rng(5))
+    return drawn(lambda dtype: RmsNorm(D, dtype, eps=0.1), seed=5)
 
 
 def layer_points():

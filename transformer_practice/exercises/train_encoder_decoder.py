@@ -42,13 +42,13 @@ def reading_points():
         }
         return Point(name, arguments, sizes={"B": B, "S": S, "T": number})
 
-    generic = draw("generic", 6, 5, 1, 7, "pre")
+    generic = draw("generic", 6, 5, 1, 4, "pre")
     source, keep = generic.arguments["source"], generic.arguments["keep"]
     return [
         generic,
         generic.variant("one token", number=1),
         generic.variant("one source", source=source[:1], keep=keep[:1]),
-        draw("generic, other sizes", 4, 7, 3, 9, "post"),
+        draw("generic, other sizes", 4, 7, 3, 5, "post"),
     ]
 
 

@@ -13,6 +13,7 @@ from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 from transformer_practice.engine.exercise import Exercise, names_of, stub, written_in
+from transformer_practice.engine.pages import numbered, title_of
 from transformer_practice.engine.running import Failed, NotWritten, call, returns_nothing
 from transformer_practice.exercises import every_exercise
 
@@ -27,7 +28,7 @@ Write it yourself
 =================
 
 There is one file for each chapter, with the functions that you can write: what they are given,
-what they return, and the label of their equation in the book. The code is yours. Begin with
+what they return, and the number of their equation in the book. The code is yours. Begin with
 120_linear.py, or with any chapter that you have read.
 
 1. Open a file. Remove "raise NotImplementedError" and write the function.
@@ -117,13 +118,17 @@ def file_of(chapter: str) -> str:
 @cache
 def text_of(chapter: str) -> str:
     """Return the file of a chapter as the reader gets it."""
-    return wrapped("\n\n\n".join([header_of(chapter), *map(stub, chapters()[chapter])])) + "\n"
+    return "\n\n\n".join([header_of(chapter), *map(stub_of, chapters()[chapter])]) + "\n"
 
 
 def header_of(chapter: str) -> str:
     """Return the first lines of a chapter's file."""
-    about = f"What you can write of the chapter {chapter}: book/{chapter}.md."
-    return f'"""{about}"""\n\nimport numpy as np'
+    return wrapped(f'"""What you can write of {title_of(chapter)}."""\n\nimport numpy as np')
+
+
+def stub_of(exercise: Exercise) -> str:
+    """Return the text from which a reader starts, with equations as the book numbers them."""
+    return wrapped(numbered(stub(exercise)))
 
 
 def wrapped(text: str) -> str:

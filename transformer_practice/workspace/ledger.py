@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transformer_core.foundation.files import write_atomically
 from transformer_practice.engine.exercise import names_of
+from transformer_practice.engine.pages import numbered, title_of
 from transformer_practice.engine.report import html_table
 from transformer_practice.mistakes import MUTANTS
 from transformer_practice.workspace.examined import OPEN, RIGHT, Examined, examine_chapter
@@ -68,7 +69,8 @@ def ledger(groups: dict[str, Sequence[Examined]], progress: Progress) -> str:
         bar(everything),
     ]
     for chapter, group in groups.items():
-        body.append(f"<h2>{escape(chapter)} <small>{tally(group)}</small></h2>")
+        title = escape(title_of(chapter))
+        body.append(f"<h2>{title[0].upper()}{title[1:]} <small>{tally(group)}</small></h2>")
         begun = [e for e in group if e.state != OPEN or e.name in progress.entries]
         body += [section(examined, progress.of(examined.name)) for examined in begun]
         left = ", ".join(examined.name for examined in group if examined not in begun)
@@ -88,7 +90,7 @@ def section(examined, entry):
     exercise = examined.own.exercise
     kind = {RIGHT: "right", OPEN: "open"}.get(examined.state, "wrong")
     equations = "; ".join(
-        f"{name}: {about.equation}"
+        f"{name}: {numbered(about.equation)}"
         for name, about in zip(names_of(exercise), exercise.functions, strict=True)
     )
     parts = [

@@ -2,8 +2,8 @@
 
 import ast
 
-from transformer_practice.engine.exercise import Exercise, stub, titles_of
-from transformer_practice.workspace.folder import chapters, header_of, wrapped
+from transformer_practice.engine.exercise import Exercise, titles_of
+from transformer_practice.workspace.folder import chapters, header_of, stub_of
 
 IMPORT = "import numpy as np"
 
@@ -16,14 +16,14 @@ def part_of(code: str) -> str:
 
 def starter(exercise: Exercise) -> str:
     """Return the part from which a reader starts."""
-    return part_of(wrapped(stub(exercise)))
+    return part_of(stub_of(exercise))
 
 
 def joined(chapter: str, parts: dict[str, str]) -> str:
     """Return the file of a chapter that has some parts; the others are stubs."""
     codes = (parts.get(each.name, starter(each)) for each in chapters()[chapter])
     bare = [code.replace(f"{IMPORT}\n", "", 1).strip("\n") for code in codes]
-    return "\n\n\n".join([wrapped(header_of(chapter)), *bare]) + "\n"
+    return "\n\n\n".join([header_of(chapter), *bare]) + "\n"
 
 
 def split(chapter: str, text: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from itertools import islice
 import pytest
 
 from transformer_practice.engine.exercise import names_of
+from transformer_practice.engine.pages import numbered
 from transformer_practice.workspace import folder as workspace
 from transformer_practice.workspace.folder import (
     chapters,
@@ -58,7 +59,7 @@ def test_every_chapter_has_a_file_of_stubs(tmp_path):
         words = " ".join(text.split())
         for exercise in exercises:
             for about in exercise.functions:
-                assert f"{about.equation} {about.shapes}" in words
+                assert f"{numbered(about.equation)} {about.shapes}" in words
         for each in read(path, chapters()[chapter]):
             assert not each.written and not each.problem
 

@@ -218,10 +218,10 @@ def test_the_ledger_says_what_is_written_and_how_it_came_about(tmp_path):
     other = Examined(Own(find_exercise("softmax"), (None, None)))
     page = ledger({"120_linear": [FINISHED], "130_softmax": [other]}, progress)
     for text in (
-        "linear_backward: eq:linear-backward",
+        "linear_backward: equation (3.2)",
         "1 of 2 are yours",
         "Not written yet: softmax.",
-        "130_softmax <small>0 of 1 are yours</small>",
+        "Chapter 4, Softmax <small>0 of 1 are yours</small>",
         "Right for the first time on",
         "the bias collects the mean of the cotangents",
         "(linear-bias-averaged)",

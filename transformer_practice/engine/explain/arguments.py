@@ -265,22 +265,26 @@ def solved(output, case, put):
         return float((found * case.own).sum()) / square - 1, close(found, case.own)
 
     first, _ = gap(1.0)
+    if first is None:
+        return None
     for start in STARTS:
         a, fa, b = 1.0, first, start
-        for _ in range(ROUNDS):
-            if fa is None:
-                return None
+        for step in range(ROUNDS):
             fb, same = gap(b)
             if same:
                 return b
-            if fb is None or not np.isfinite(fb) or fa == fb:
+            if step == 0 and fa == fb or step == 1 and is_root(fb):
+                return None  # nothing depends on it, or all in one way: no other number would do
+            if fb is None or not np.isfinite(fb) or fa == fb or is_root(fb):
                 break
             a, fa, b = b, fb, b - fb * (b - a) / (fb - fa)
             if not np.isfinite(b) or abs(b) > 1e9:
                 break
-        if abs(fa) > 1e-3 * abs(first or 1):  # it does not get nearer: it is another argument's
-            continue
     return None
+
+
+def is_root(gap):
+    return gap is not None and abs(gap) < 1e-9
 
 
 def by_value(output):

@@ -7,6 +7,7 @@ from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.explain import ratios
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed, numbers
 from transformer_practice.engine.mutation import Mutation
+from transformer_practice.engine.pages import title_of
 from transformer_practice.engine.runs import (
     LEFT,
     Changed,
@@ -61,12 +62,12 @@ class Sought:
             runs = [i for i, run in enumerate(stage.own) if not run.failure]
             wrong = [i for i in wrong if i in runs]
             if not wrong or not all(
-                self.agrees(changed.at(i, stage.name), i) for i in [*wrong, *runs]
+                self.agrees(changed.at(i, stage.name, stage.after), i) for i in [*wrong, *runs]
             ):
                 return False
-        elif not all(self.agrees(changed.at(i, stage.name), i) for i in wrong):
+        elif not all(self.agrees(changed.at(i, stage.name, stage.after), i) for i in wrong):
             return False
-        elif not passes_agree(changed.runs(stage.name), stage.own, self.only):
+        elif not passes_agree(changed.runs(stage.name, stage.after), stage.own, self.only):
             return False
         if stage.after:
             right = run_right(changed.exercise)
@@ -101,8 +102,8 @@ def by_draws(exercise, stage):
         changed.about.name: changed.about
         for changed in catalogue_of(exercise)
         if "default_rng" in "".join(changed.about.edits.values())
-        and not passes_agree(changed.runs(stage.name), stage.right)
-        and all(map(redrawn, stage.own, stage.right, changed.runs(stage.name)))
+        and not passes_agree(changed.runs(stage.name, stage.after), stage.right)
+        and all(map(redrawn, stage.own, stage.right, changed.runs(stage.name, stage.after)))
     }
     return named(stage.wrong, found) if found else None
 
@@ -148,21 +149,25 @@ def by_catalogue_apart(exercise, stage):
 def by_scaled(output):
     """Find a mistake, and a number by which the output is larger than what that comes to."""
     names = [point.name for point in points_of(output.exercise)]
-    at = [names.index(case.point.name) for case in output.cases]
+    cases = [(names.index(case.point.name), case) for case in output.cases]
     for changed in catalogue_of(output.exercise):
-        runs = [changed.at(i, output.stage.name) for i in at]
-        if any(output.name not in run.outputs for run in runs):
-            continue
-        arrays = [numbers(run.outputs[output.name]) for run in runs]
-        cases = list(zip(output.cases, arrays, strict=True))
-        if any(c.own.shape != array.shape or close(array, c.right) for c, array in cases):
-            continue
-        factors = [ratios.factor(case.own, array) for case, array in cases]
+        factors = list(factors_of(changed, cases, output))
         names = None not in factors and ratios.names_of(factors, output.sizes)
         if names:
             said = f'with the mistake "{changed.about.name}"'
             return f"{output.name} is {names[0]} times what it is {said}:\n{changed.about.mistake}."
     return ""
+
+
+def factors_of(changed, cases, output):
+    """Yield by how much an output is larger than with a mistake; None, at last, for no number."""
+    for i, case in cases:
+        found = changed.at(i, output.stage.name, output.stage.after).outputs.get(output.name)
+        same = found is not None and found.shape == case.own.shape
+        if not same or close(numbers(found), case.right):
+            yield None
+            return
+        yield ratios.factor(case.own, numbers(found))
 
 
 def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
@@ -183,7 +188,7 @@ def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
         text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
         text += "\n".join(f'"{name}": {m.mistake}' for name, m in mistakes.items())
     if mistakes.keys() & MUSEUM:
-        text += "\nChapter 320_museum shows what it does to a training."
+        text += f"\nWhat it does to a training: {title_of('320_museum')}."
     return Explanation(text, tuple(mistakes))
 
 
@@ -196,15 +201,19 @@ def by_pairs(exercise, stage):
     if first is None:  # it changes its arguments
         return None
     right = stage.right[first]
-    single = {changed.about.name: changed for changed in catalogue_of(exercise)}
-    changes = {name: touched(each.at(first, stage.name), right) for name, each in single.items()}
+    single, changes = {}, {}
+    for changed in catalogue_of(exercise):
+        run = changed.at(first, stage.name, stage.after)
+        if not run.failure:
+            single[changed.about.name] = changed.about
+            changes[changed.about.name] = touched(run, right)
     wrong = touched(stage.own[first], right)
     sought = Sought(stage)
     for names in combinations(single, 2):
         touches = [changes[name] for name in names]
         if not all(touches) or touches[0] | touches[1] != wrong:
             continue
-        pair = [single[name].about for name in names]
+        pair = [single[name] for name in names]
         try:
             same = sought.comes_of(both_of(exercise, *pair))
         except ValueError:  # they change the same line

@@ -1,5 +1,8 @@
 """Which of the reader's own values are right on the way to a wrong output."""
 
+from difflib import SequenceMatcher
+from inspect import signature
+
 import numpy as np
 
 from transformer_practice.engine.explain.stage import FEW, listed
@@ -10,7 +13,7 @@ def by_values(exercise, points, stage):
     """Compare the local variables of the reader's function with those of the package's.
 
     What both are given counts for neither, nor does what a forward pass has computed, in a
-    backward pass.
+    backward pass; nor what has the name of an output that is wrong, as has been said.
     """
     runs = zip(points, stage.own, stage.right, strict=True)
     wrong = ((p, r) for p, own, r in runs if not own.failure and not runs_agree(own, r))
@@ -22,11 +25,16 @@ def by_values(exercise, points, stage):
     if stage.name == "backward":
         given += values_at(plain, point, "forward").values()
     values = values_at(plain, point, stage.name)
-    ours = {n: v for n, v in values.items() if is_new(v, given)}
-    theirs = {n: v for n, v in stage.values(point.name).items() if is_new(v, given)}
+    aside = set(stage.wrong)
+    if exercise.in_place:
+        aside |= signature(exercise.forward).parameters.keys()
+    ours = {n: v for n, v in values.items() if n not in aside and is_new(v, given)}
+    theirs = stage.values(point.name)
+    theirs = {n: v for n, v in theirs.items() if n not in aside and is_new(v, given)}
     said, first = [], ""
     for name, value in theirs.items():
-        same = next((n for n, v in ours.items() if close(v, value)), None)
+        alike = [n for n, v in ours.items() if close(v, value)]
+        same = max(alike, key=lambda n: SequenceMatcher(None, n, name).ratio(), default=None)
         if name in ours and not close(ours[name], value):
             other = f", but its `{same}`" if same else ""
             first = first or f"`{name}` is not what the package has under this name{other}"

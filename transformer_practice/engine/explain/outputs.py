@@ -113,11 +113,12 @@ def by_form(output):
     for case in output.all:
         if case.own.shape != case.right.shape:
             return by_shape(name, case)
+    numbers_wrong = any(case.is_wrong for case in output.all if case.own.dtype == case.right.dtype)
     for case in output.all:
         own, right = case.own.dtype, case.right.dtype
         if right.kind == "b" != own.kind:
             return f"{name} holds numbers of type {own}, expected booleans, True and False."
-        if own.kind == right.kind == "f" and own != right:
+        if own.kind == right.kind == "f" and own != right and not numbers_wrong:
             return f"{name} is of type {own}, expected {right}."
     return ""
 
