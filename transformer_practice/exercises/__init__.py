@@ -51,6 +51,7 @@ CHAPTERS = (
     "520_rotary",
     "530_gated_feed_forward",
     "540_grouped_queries",
+    "550_byte_pairs",
     "910_taylor",
     "920_jacobians",
     "930_eigenvalues",

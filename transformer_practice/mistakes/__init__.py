@@ -76,6 +76,8 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "tasks/bert/mini_bert.toml",
     "tasks/bert/counts.toml",
     "tasks/bert/wordpiece.toml",
+    "tasks/gpt/pretokens.toml",
+    "tasks/gpt/byte_pairs.toml",
     "tasks/dates/data.toml",
     "foundation/files.toml",
     "training/on_disk.toml",
