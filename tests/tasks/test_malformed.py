@@ -22,18 +22,12 @@ from helpers.malformed import (
 from transformer_core.layers import LayerSpec, MultiHeadSelfAttention
 from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.tasks import dates, reconstruction
-from transformer_core.tasks.bert import (
-    counts,
-    documents,
-    interpolated,
-    masking,
-    mini_bert,
-    wordpiece,
-)
-from transformer_core.tasks.bert.documents import Document
+from transformer_core.tasks.bert import counts, interpolated, masking, mini_bert, wordpiece
 from transformer_core.tasks.dates import Characters, DateReader, DateRules, Dates
 from transformer_core.tasks.gpt import byte_pairs, pretokens
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
+from transformer_core.tasks.texts import documents
+from transformer_core.tasks.texts.documents import Document
 
 
 def seeded():
