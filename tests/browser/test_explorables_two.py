@@ -12,6 +12,8 @@ from transformer_core.layers import LayerSpec
 from transformer_core.models import Encoder
 from transformer_core.ops.dropout import DropoutCache
 from transformer_core.optim import SGD, Adam, AdamW
+from transformer_core.tasks.gpt.byte_pairs import TIES, train_byte_pairs
+from transformer_core.tasks.gpt.pretokens import pretokens
 
 
 def test_the_hands_turn_by_the_offset_alone(explore):
@@ -407,3 +409,34 @@ def test_a_drawn_schedule_gives_the_expected_loss_of_the_chapter(explore):
         mean = (1 - rate * a) * mean
         variance = (1 - rate * a) ** 2 * variance + rate**2 * 0.02
     close(figure.shown("end"), (a / 2 * (mean**2 + variance)).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize(
+    "text",
+    ["caf\u00e9s chased cats, they'll chase cheese; aaaa!", "dcba abcd bdac dbca \u732b\u732b"],
+)
+def test_pairs_are_merged_as_by_the_package(explore, text, ties):
+    figure = explore("byte_pairs")
+    figure.root.locator("textarea").fill(text)
+    figure.choose("ties", ties)
+    for blanks in (True, False):
+        figure.tick("blanks", blanks)
+        for label in ("20 merges", "Back", "Back", "Merge"):
+            figure.click(label)
+        merges = int(figure.shown("merges"))
+        pieces = pretokens(text) if blanks else [p.strip() for p in pretokens(text) if p.strip()]
+        table = train_byte_pairs(pieces, 256 + merges, special=(), ties=ties)
+        pairs = figure.root.locator("[data-merges]").get_attribute("data-merges")
+        assert pairs == ",".join(f"{one} {other}" for one, other in table.merges)
+        tokens = sum(len(table.encode(piece)) for piece in pieces)
+        assert figure.shown("tokens") == tokens
+        close(figure.shown("size"), len("".join(pieces).encode()) / tokens)
+
+
+def test_the_tie_of_the_page_is_marked(explore):
+    figure = explore("byte_pairs")
+    assert figure.shown("count") == 7 and figure.shown("tied") == 2
+    for _ in range(4):
+        figure.click("Merge")
+    assert figure.said().startswith("15 tokens after 4 merges")

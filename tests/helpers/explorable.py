@@ -23,6 +23,7 @@ PAGES = {
     "balls": "260_steepest_descent",
     "ring": "450_many_machines",
     "rotary": "520_rotary",
+    "byte_pairs": "550_byte_pairs",
 }
 
 

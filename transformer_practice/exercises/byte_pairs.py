@@ -12,7 +12,7 @@ from transformer_practice.engine.points import Point
 
 
 def pretoken_lengths(text: str) -> np.ndarray:
-    """Return the number of characters of each pre-token of a text (:eq:`pretokens`)."""
+    """Return the number of characters of each pre-token of a text (eq:pretokens)."""
     return np.array([len(piece) for piece in pretokens(text)])
 
 
@@ -22,7 +22,7 @@ def merge_pair(ids: np.ndarray, pair: tuple[int, int], made: int) -> np.ndarray:
 
 
 def learn_merges(words: Sequence[np.ndarray], times: np.ndarray, merges: int) -> np.ndarray:
-    """Return the pairs that are merged, in their order (:eq:`byte-pairs-train`).
+    """Return the pairs that are merged, in their order (eq:byte-pairs-train).
 
     The first merge makes the token 256, the next 257. Of equally frequent pairs the one of the
     smallest ids goes first.
@@ -38,7 +38,7 @@ def learn_merges(words: Sequence[np.ndarray], times: np.ndarray, merges: int) ->
 
 
 def encode_piece(piece: np.ndarray, merges: np.ndarray) -> np.ndarray:
-    """Return the ids of the bytes of a pre-token (:eq:`byte-pairs-encode`)."""
+    """Return the ids of the bytes of a pre-token (eq:byte-pairs-encode)."""
     pairs = [(int(one), int(other)) for one, other in merges]
     return np.array(BytePairs(tokens_of(merges), pairs, {}).merge(bytes(piece.tolist())))
 
@@ -121,6 +121,7 @@ def piece_points():
         point("generic", "banana", (97, 110), (98, 256), (256, 97), (257, 258)),
         point("an early merge in the middle", "abcd", *abc),
         point("the longest token is not made", "abcabd", *abc),
+        point("a late merge on the left", "abcabd", (98, 99), (97, 256), (97, 98)),
         point("a run", "aaaaaaa", (97, 97), (256, 256)),
         point("nothing to merge", "xyz", *abc),
         point("one byte", "a", *abc),

@@ -123,7 +123,7 @@ class BytePairs:
 
         Special tokens are found first. What lies between them is cut into pre-tokens, and in each
         the merge that comes first in the table is made, leftmost first, as long as there is one
-        (:eq:`byte-pairs-encode`).
+        (eq:byte-pairs-encode).
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class BytePairs:
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Sequence[int] | np.ndarray) -> bytes:
-        """Return the bytes of tokens, one after the other (:eq:`byte-pairs-decode`)."""
+        """Return the bytes of tokens, one after the other (eq:byte-pairs-decode)."""
         ids = np.asarray(ids)
         if ids.size:
             check_shape("ids", ids, "T")
@@ -255,7 +255,7 @@ def train_byte_pairs(
     """Learn merges from texts, until there are as many tokens as asked for.
 
     The special tokens have the first ids, the 256 bytes follow. Each step joins the pair of
-    neighbours that occurs most often within pre-tokens, everywhere (:eq:`byte-pairs-train`).
+    neighbours that occurs most often within pre-tokens, everywhere (eq:byte-pairs-train).
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ class PairCounts:
 
 
 def merge_pair(ids: Sequence[int], pair: Pair, made: int) -> list[int]:
-    """Return ids with one in place of each occurrence of a pair (:eq:`byte-pairs-merge`).
+    """Return ids with one in place of each occurrence of a pair (eq:byte-pairs-merge).
 
     Of three equal tokens in a row the first two are joined, and the third is left.
     """

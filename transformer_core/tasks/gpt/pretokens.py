@@ -21,7 +21,7 @@ def kind_of(character: str) -> str:
 def pretokens(text: str) -> list[str]:
     r"""Return the pieces of a text; put together they are the text.
 
-    A piece is the first of these that fits, as long as it can be (:eq:`pretokens`)::
+    A piece is the first of these that fits, as long as it can be (eq:pretokens)::
 
         's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
