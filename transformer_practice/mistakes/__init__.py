@@ -58,6 +58,7 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "models/stack.toml",
     "models/encoder_decoder.toml",
     "models/decoding.toml",
+    "models/sampling.toml",
     "models/bert.toml",
     "optim/adam.toml",
     "optim/optimizer.toml",
