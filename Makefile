@@ -6,10 +6,12 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=  # empty: what is imported is compiled once, and kept
 READY := .venv/.ready
 # What is recorded or compared holds no progress bar, and a matrix product in it is summed by one
-# thread: the same digits for any number of cores, and no two threads that wait for each other. Times
-# are as they were measured once: make notebooks NOTEBOOKS=notebooks/420_speed.ipynb MEASURED=anew.
+# thread, with the same kernels on every processor that has AVX2: the same digits for any number of
+# cores, with AVX-512 and without, and no two threads that wait for each other. Times are as they were
+# measured once: make notebooks NOTEBOOKS=notebooks/420_speed.ipynb MEASURED=anew.
+KERNELS := $(or $(OPENBLAS_CORETYPE),$(if $(shell grep -m1 -ow avx2 /proc/cpuinfo 2>/dev/null),Haswell))
 RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1 \
-  MEASURED=stored
+  $(addprefix OPENBLAS_CORETYPE=,$(KERNELS)) MEASURED=stored
 
 .DEFAULT_GOAL := help
 .PHONY: help book live check test mutants mutants-generated properties parity bench lint browse plain zip pdf onefile notebooks ledger lacking confusion studies lab lock clean

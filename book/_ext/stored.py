@@ -7,10 +7,16 @@ import json
 import os
 import platform
 from importlib.metadata import version
+from pathlib import Path
 
+PROCESSOR = Path("/proc/cpuinfo")
+KERNELS = {}
+if PROCESSOR.exists() and "avx2" in PROCESSOR.read_text(encoding="utf-8").split():
+    KERNELS = {"OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", "Haswell")}
 # For whatever computes results that are stored, as in the Makefile: no progress bars, one thread,
-# whose sums do not depend on the number of cores, and times as they were measured once.
-RECORDED = {
+# whose sums do not depend on the number of cores, kernels that do not depend on the processor, and
+# times as they were measured once.
+RECORDED = KERNELS | {
     "TQDM_DISABLE": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

@@ -1,14 +1,17 @@
 """The pages of the book: their size, and what each chapter says of it."""
 
 import re
+from itertools import pairwise
 from runpy import run_path
 
 import pytest
 from helpers.texts import ROOT, cells
+from sphinx_external_toc.parsing import parse_toc_yaml
 
 READING = run_path(str(ROOT / "book/_ext/reading_time.py"))
 PAGES = sorted((ROOT / "book").glob("*.md"))
 CHAPTERS = [page for page in PAGES if page.name[0].isdigit()]
+CONTENTS = [page for page in parse_toc_yaml(ROOT / "_toc.yml") if re.match(r"book/[1-8]", page)]
 FRONT = (ROOT / "book/intro.md").read_text(encoding="utf-8")
 ABSOLUTE = re.compile(
     r"[^.:;|]*\b(?:all|always|each|every|everybody|everything|never|nobody|none|nothing)\b"
@@ -44,6 +47,12 @@ def test_a_chapter_has_five_exercises_and_a_starter_for_all_that_is_coded(page):
     for cell in starters:
         shown = "".join(str(output) for output in cell.outputs)
         assert re.search(r"not \w+ yet", shown), cell.source
+
+
+@pytest.mark.parametrize("page, following", list(pairwise(CONTENTS)))
+def test_a_chapter_leads_to_the_one_that_follows(page, following):
+    end = (ROOT / f"{page}.md").read_text(encoding="utf-8").partition("**Next**")[2]
+    assert f"]({following.removeprefix('book/')}.md)" in end
 
 
 def absolutes(text):

@@ -52,9 +52,7 @@ def test_parameters_without_an_optimiser_or_with_two_are_named(rng):
     adamw, muon = parts_of(parameters)
     with pytest.raises(ValueError, match="parts: .*b.bias"):
         Together(parameters, muon)
-    with pytest.raises(
-        ValueError, match="expected each parameter in one, got b.bias in two"
-    ):
+    with pytest.raises(ValueError, match="expected each parameter in one, got b.bias in two"):
         Together(parameters, adamw, muon, SGD({"b.bias": parameters["b.bias"]}, 0.1))
     with pytest.raises(ValueError, match="parts: expected at least one optimiser, got none"):
         Together(parameters)

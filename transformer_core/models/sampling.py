@@ -26,7 +26,7 @@ from transformer_core.ops.softmax import softmax
 
 
 def temperature(logits: np.ndarray, value: float) -> np.ndarray:
-    r"""Divide the logits by the temperature: below 1 the likely tokens gain, above 1 the others.
+    r"""Divide the logits by the temperature: below 1 the likely tokens gain (eq:temperature).
 
     .. math:: z'_v = \frac{z_v - \max_u z_u}{\tau}
 
@@ -49,7 +49,7 @@ def temperature(logits: np.ndarray, value: float) -> np.ndarray:
 
 
 def top_k(logits: np.ndarray, count: int) -> np.ndarray:
-    """Keep the k most probable tokens, and what is as probable as the last of them.
+    """Keep the k most probable tokens, and what is as probable as the last (eq:top-k).
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def top_k(logits: np.ndarray, count: int) -> np.ndarray:
 
 
 def top_p(logits: np.ndarray, share: float) -> np.ndarray:
-    r"""Keep the fewest most probable tokens that have a share of the probability together.
+    r"""Keep the fewest most probable tokens that have a share of the probability (eq:top-p).
 
     .. math:: \text{keep}_v = \Bigl[ \sum_{u : p_u > p_v} p_u < \rho \Bigr]
 
@@ -94,7 +94,7 @@ def top_p(logits: np.ndarray, share: float) -> np.ndarray:
 
 
 def min_p(logits: np.ndarray, share: float) -> np.ndarray:
-    r"""Keep what has at least a share of the probability of the most probable token.
+    r"""Keep what has a share of the probability of the most probable token (eq:min-p).
 
     .. math:: \text{keep}_v = \Bigl[ p_v \ge \mu \max_u p_u \Bigr]
 
@@ -116,7 +116,7 @@ def min_p(logits: np.ndarray, share: float) -> np.ndarray:
 def repetition_penalty(
     logits: np.ndarray, seen: np.ndarray, penalty: float
 ) -> np.ndarray:
-    r"""Make tokens that have been written less probable, as files of models ask for it.
+    r"""Make tokens that have been written less probable (eq:repetition-penalty).
 
     .. math:: z'_v = \begin{cases} z_v / \theta & z_v > 0 \\ z_v \theta & z_v \le 0 \end{cases}
               \qquad \text{where } v \text{ has been seen}
@@ -275,7 +275,7 @@ def sample(
 
 
 def draw(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw one token of each row of probabilities (B, V): never one of probability 0."""
+    """Draw one token of each row of probabilities (B, V), never one of 0 (eq:draw)."""
     check_reals("probabilities", probabilities, "B", "V")
     below = np.cumsum(probabilities, axis=-1, dtype=np.float64)
     bounds = rng.random((len(below), 1)) * below[:, -1:]
