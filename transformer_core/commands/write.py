@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int, check_whole
+from transformer_core.foundation.checks import check_whole
 from transformer_core.models import Sampling
 from transformer_core.tasks.gpt import load
 from transformer_core.tasks.gpt.writing import write
@@ -41,8 +41,6 @@ def add_parser(commands):
 
 def run(options):
     check_whole("seed", options.seed)
-    if options.tokens is not None:
-        check_positive_int("tokens", options.tokens)
     sampling = Sampling(
         options.penalty,
         options.temperature,

@@ -10,6 +10,7 @@ from transformer_core.foundation.checks import (
     check_floats,
     check_ids,
     check_positive_int,
+    check_real,
     check_shape,
     check_whole,
 )
@@ -20,6 +21,8 @@ from transformer_core.tasks.gpt.byte_pairs import END_OF_TEXT, BytePairs
 
 def join_texts(pairs: BytePairs, texts: list[str]) -> np.ndarray:
     """Return the tokens of texts, each after an end of text, and one at the very end."""
+    if not isinstance(texts, list):
+        raise ValueError(f"texts: expected a list of strings, got {texts!r:.60}")
     end = np.array([pairs.special[END_OF_TEXT]])
     parts = [part for text in texts for part in (end, pairs.encode(text))]
     return np.concatenate([*parts, end]).astype(np.int32)
@@ -122,6 +125,7 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
     check_shape("ids", ids, "N")
     check_floats("losses", losses, len(ids) - 1)
     check_ids("ids", ids, len(sizes))
+    check_shape("sizes", sizes, "V")
     total = sizes[ids[1:]].sum()
     if total == 0:
         raise ValueError("ids: expected tokens that have bytes, got none")
@@ -130,6 +134,9 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
 
 def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
     """Return -ln of the mean of two models' probabilities, the first of this weight."""
+    check_floats("one", one, "N")
+    check_floats("other", other, len(one))
+    check_real("weight", weight)
     if not 0 < weight < 1:
         raise ValueError(f"weight: expected a number in (0, 1), got {weight}")
     return -np.logaddexp(log(weight) - one, log(1 - weight) - other)
@@ -137,8 +144,7 @@ def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
 
 def best_weight(one: np.ndarray, other: np.ndarray, steps: int = 50) -> float:
     """Return the weight of the first of two models with the least mean loss (eq:em)."""
-    check_floats("one", one, "N")
-    check_floats("other", other, len(one))
+    check_positive_int("steps", steps)
     weight = 0.5
     for _ in range(steps):
         weight *= float(np.exp(mix(one, other, weight) - one).mean())

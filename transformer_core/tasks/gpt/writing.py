@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from transformer_core.foundation.checks import check_positive_int
 from transformer_core.models import Gpt, Sampling, sample
 from transformer_core.tasks.gpt.byte_pairs import END_OF_TEXT, BytePairs
 
@@ -48,6 +49,7 @@ def write(
             f"prompt: expected at most {longest - 2} tokens, got {start.shape[1] - 1}"
         )
     if tokens is not None:
+        check_positive_int("tokens", tokens)
         longest = min(longest, start.shape[1] + tokens)
     decoder = getincrementaldecoder("utf-8")("replace")
     for (token,) in sample(gpt, start, rng, sampling, end=end, longest=longest):
