@@ -12,7 +12,7 @@ from helpers.witnesses import arrays_in, assert_close, assert_every_parameter_mo
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
 from transformer_core.layers.feed_forward import ACTIVATIONS
-from transformer_core.models import Bert, EncoderDecoder, StackSpec
+from transformer_core.models import Bert, EncoderDecoder, Gpt, StackSpec
 from transformer_practice.engine.planting import set_everywhere
 
 DTYPES = [np.float32, np.float64, np.complex64, np.complex128]
@@ -164,7 +164,13 @@ def test_models_hand_caches_on():
         model = EncoderDecoder(spec, stack, stack, rng)
         return model.loss_and_gradients(IDS, LENGTHS, IDS, LENGTHS, rng=rng)
 
-    for run in (bert, encoder_decoder):
+    def gpt():
+        rng = np.random.default_rng(4)
+        spec = LayerSpec(6, 2, 7, "pre", dropout=0.3, dtype=np.float64)
+        model = Gpt(spec, StackSpec(5, 4, 2), rng)
+        return model.loss_and_gradients(IDS, IDS, rng=rng)
+
+    for run in (bert, encoder_decoder, gpt):
         loss, grads = run()
         with sealed_caches():
             loss_again, grads_again = run()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers.cases import split_variant
 
-from transformer_core.layers import AttentionSpec
-from transformer_core.models import Bert, EncoderDecoder, StackSpec
+from transformer_core.layers import AttentionSpec, NormSpec
+from transformer_core.models import Bert, EncoderDecoder, Gpt, StackSpec
 from transformer_core.optim import SGD, Adam, AdamW, clip_by_global_norm
 from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import combine
@@ -53,7 +53,7 @@ def watch(operation, result):
 def watch_parameters(layer):
     """Watch every array that a layer and its sublayers own."""
     for name, value in vars(layer).items():
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value.dtype == np.float32:  # no angle's
             setattr(layer, name, value.view(Watched))
     for sublayer in layer.sublayers().values():
         watch_parameters(sublayer)
@@ -90,6 +90,13 @@ def encoder_decoder(rng, **settings):
     return model, (source, np.array([5, 3, 2]), target, np.array([3, 5, 4]))
 
 
+def gpt(rng, **settings):
+    spec, others = split_variant(12, 2, 7, settings, dtype=np.float32)
+    model = Gpt(spec, StackSpec(V, T, 2), rng, **others)
+    return model, tuple(rng.integers(V, size=(2, B, T)))
+
+
+ROTATED = AttentionSpec(4, 4, 3, False, 2, "qk_norm_rotary_halves")
 MODELS = {
     "Bert": lambda rng: bert(rng, placement="post", attention=AttentionSpec(2, bias=False)),
     "Bert, everything": lambda rng: bert(
@@ -100,6 +107,10 @@ MODELS = {
     "EncoderDecoder": encoder_decoder,
     "EncoderDecoder, Post-LN": lambda rng: encoder_decoder(
         rng, placement="post", tied=False, dropout=0.1
+    ),
+    "Gpt": lambda rng: gpt(rng, feed_forward="gelu_tanh", dropout=0.1),
+    "Gpt, everything": lambda rng: gpt(
+        rng, attention=ROTATED, norm=NormSpec("rms_norm"), feed_forward="swiglu", tied=False
     ),
     "Reconstructor, Post-LN": lambda rng: encoder(rng, placement="post", dropout=0.1),
 }

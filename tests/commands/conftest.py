@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 import pytest
-from helpers.small_trainings import OPTIONS, shrink
+from helpers.small_trainings import OPTIONS, TEXT, shrink
 
 from studies.kills import write_text
 from transformer_core.__main__ import main
@@ -24,7 +24,7 @@ def train(model, text, monkeypatch):
     shrink(monkeypatch)
 
     def train(folder, *options):
-        if model == "bert" and not {"--resume", "--text"} & {*options}:
+        if model in TEXT and not {"--resume", "--text"} & {*options}:
             options = "--text", text, *options
         return main(["train", model, "--out", str(folder), *options])
 

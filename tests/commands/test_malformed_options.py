@@ -72,7 +72,10 @@ def not_negative(value):
     return value >= 0
 
 
-ENCODER, DATES, BERT = (f"train {m} --out {{here}}/new" for m in ("encoder", "dates", "bert"))
+ENCODER, DATES, BERT, GPT = (
+    f"train {m} --out {{here}}/new" for m in ("encoder", "dates", "bert", "gpt")
+)
+WRITE = "write {here}/none Return"
 LINES = {
     "command": word("{}"),
     "train": word("train {}"),
@@ -90,7 +93,14 @@ LINES = {
     "train bert --seed": number(BERT + " --seed={}", not_negative),
     "train bert --steps": number(BERT + " --steps={}", size),
     "train bert --text": path(BERT + " --text={}"),
+    "train gpt --optimizer": word(GPT + " --optimizer={}"),
+    "train gpt --text": path(GPT + " --text={}"),
     "read": path("read {} May"),
+    "write": path("write {} Return"),
+    **{
+        f"write --{name}": number(f"{WRITE} --{name}={{}}", lambda value: False)
+        for name in ("temperature", "top-k", "top-p", "min-p", "penalty", "tokens", "seed")
+    },
     "fill": path("fill {} [MASK]"),
     "fill --top": number("fill {here}/none [MASK] --top={}", lambda value: False),
     "practice": word("practice {}"),
@@ -131,6 +141,8 @@ def here(tmp_path_factory):
             "transformer_core.tasks.bert.recipe.documentation",
             "transformer_core.tasks.bert.recipe.train_wordpiece",
             "transformer_core.tasks.dates.recipe.Dates",
+            "transformer_core.tasks.gpt.recipe.documentation",
+            "transformer_core.tasks.gpt.recipe.train_byte_pairs",
             "transformer_practice.cases.museum.Museum.draw",
         ):
             patch.setattr(name, begin)

@@ -1,4 +1,4 @@
-"""``transformer-core train``: what holds for the encoder, the reader of dates, and Mini-BERT."""
+"""``transformer-core train``: what holds for every model."""
 
 import re
 
@@ -8,13 +8,13 @@ from helpers.small_trainings import OPTIONS, cut, edit
 
 from transformer_core.__main__ import main
 from transformer_core.foundation.files import to_safetensors
-from transformer_core.tasks import bert, dates, reconstruction
+from transformer_core.tasks import bert, dates, gpt, reconstruction
 from transformer_core.training import Run
 
 every_model = pytest.mark.parametrize(
-    "model", ["encoder", "bert", pytest.param("dates", marks=pytest.mark.slow)]
+    "model", ["encoder", "bert", "gpt", pytest.param("dates", marks=pytest.mark.slow)]
 )
-LOADS = {"encoder": reconstruction.load, "dates": dates.load, "bert": bert.load}
+LOADS = {"encoder": reconstruction.load, "dates": dates.load, "bert": bert.load, "gpt": gpt.load}
 
 
 @pytest.mark.slow
@@ -96,6 +96,12 @@ BAD_OPTIONS = {
         (["--text", "missing.txt"], "missing.txt: expected a readable file, got: .*"),
         (["--resume"], "settings.json: expected the file of a run, found none"),
     ],
+    "gpt": [
+        (["--steps", "0"], f"steps: {AT_LEAST_1} 0"),
+        (["--text", ""], "text: expected a path, got an empty one"),
+        (["--zero-stage", "1"], "optimizer: expected adamw with a ZeRO stage, .* got muon"),
+        (["--tensor-parallel", "1"], "tensor_parallel: expected a Bert to cut, got Gpt"),
+    ],
 }
 
 
@@ -157,6 +163,11 @@ DAMAGES = {
         (put("blocks.safetensors", OTHER_BLOCKS), f"blocks.safetensors: {OTHER}"),
         (edit("learning_rate", 0.1), f"settings.json: {OTHER}"),
     ],
+    "gpt": [
+        (cut("tokens.safetensors"), f"tokens.safetensors: {OTHER}"),
+        (cut("tokenizer.json"), f"tokenizer.json: {OTHER}"),
+        (edit("optimizer", "adamw"), f"settings.json: {OTHER}"),
+    ],
 }
 
 
@@ -184,6 +195,7 @@ OWN = {
     "encoder": {"--placement", "--epochs"},
     "dates": {"--steps"},
     "bert": {"--text", "--minutes", "--steps"},
+    "gpt": {"--text", "--minutes", "--steps", "--optimizer"},
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from helpers import small_trainings
 from helpers.ranks import MPIEXEC, mpiexec, on_mpi
-from helpers.small_trainings import OPTIONS
+from helpers.small_trainings import OPTIONS, TEXT
 
 from transformer_core.training import Run
 
@@ -37,14 +37,14 @@ def losses(folder):
 
 @pytest.fixture
 def options(model, text):
-    return [*OPTIONS[model], *(["--text", text] if model == "bert" else [])]
+    return [*OPTIONS[model], *(["--text", text] if model in TEXT else [])]
 
 
 @on_mpi
 @pytest.mark.slow
 @pytest.mark.parametrize("model", OPTIONS)
 def test_ranks_have_the_loss_curve_of_one_process(tmp_path, model, options):
-    """Alone, dates and BERT take two shards, in two threads: the bits of two ranks."""
+    """Alone, all but the encoder take two shards, in two threads: the bits of two ranks."""
     printed = train(1, model, tmp_path / "1", *options)
     for ranks in (2, 4):
         folder = tmp_path / str(ranks)

@@ -11,21 +11,28 @@ from transformer_core.layers import AttentionSpec
 from transformer_core.tasks.bert import recipe as bert
 from transformer_core.tasks.bert.mini_bert import SPEC
 from transformer_core.tasks.dates import recipe as dates
+from transformer_core.tasks.gpt import recipe as gpt
 from transformer_core.tasks.reconstruction import recipe as encoder
 
 STEPS = "12"
-OPTIONS = {"encoder": ["--epochs", STEPS], "dates": ["--steps", STEPS], "bert": ["--steps", STEPS]}
+OPTIONS = {"encoder": ["--epochs", STEPS]}
+OPTIONS |= {name: ["--steps", STEPS] for name in ("dates", "bert", "gpt")}
+TEXT = "bert", "gpt"  # what reads a text
 
 
 def shrink(patch):
     """Make the trainings small; with dropout."""
     spec = replace(SPEC, width=32, hidden_width=64, attention=AttentionSpec(2), dropout=0.1)
     small = {"spec": asdict(spec), "checkpoint_every": 5, "batch": 8}
-    for recipe in (encoder, dates, bert):
+    for recipe in (encoder, dates, bert, gpt):
         for name, value in small.items():
             patch.setitem(recipe.DEFAULTS, name, value)
-    for name, value in {"length": 16, "layers": 1, "vocabulary": 60}.items():
-        patch.setitem(bert.DEFAULTS, name, value)
+    heads = replace(gpt.SPEC.attention, heads=4)
+    spec = replace(gpt.SPEC, width=32, hidden_width=48, attention=heads, dropout=0.1)
+    patch.setitem(gpt.DEFAULTS, "spec", asdict(spec))
+    for recipe, vocabulary in ((bert, 60), (gpt, 300)):
+        for name, value in {"length": 16, "layers": 1, "vocabulary": vocabulary}.items():
+            patch.setitem(recipe.DEFAULTS, name, value)
     patch.setattr(dates, "UNSEEN", 10)
 
 

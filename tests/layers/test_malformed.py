@@ -50,7 +50,7 @@ NAMES = {
         [{"kind": "none"}, {"epsilon": 1}, {"eps": "1"}, {"eps": 0}, None, 3, "no"],
     ),
 }  # fmt: skip
-STEP = {"x": "B 1 6"}
+STEP = {"x": "B T 6"}
 
 
 def of_spec(kind):
@@ -80,7 +80,7 @@ LINES = {
             x, DecoderLayerState(KeyValue(past_key, past_value), KeyValue(key, value)), source_keep
         ),
         **STEP,
-        source_keep="mask B 2 1 S",
+        source_keep="mask B 2 T S",
     ),
     "EncoderLayer": of_spec(layers.EncoderLayer),
     "EncoderLayer.begin": {"batch": whole(2)},

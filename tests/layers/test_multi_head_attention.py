@@ -13,7 +13,6 @@ from helpers.witnesses import (
 from hypothesis import given
 
 from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
-from transformer_core.layers.multi_head_attention import KeyValue
 from transformer_core.ops import attention, window_keep
 
 
@@ -190,12 +189,22 @@ def test_bad_input_is_named(rng, x, keep, message):
         layer.forward(x, keep)
 
 
-def test_a_step_of_several_positions_is_refused(rng):
-    """Each of them would see those after it."""
-    layer = MultiHeadSelfAttention(6, 2, rng, np.float64)
-    past = KeyValue(np.ones((2, 2, 3, 3)), np.ones((2, 2, 3, 3)))
-    with pytest.raises(ValueError, match=r"x: expected shape \(B, 1, D\), got \(2, 2, 6"):
-        layer.step(np.ones((2, 2, 6)), past)
+@pytest.mark.equation("eq:cached-attention")
+@given(generators, sizes, sizes)
+def test_of_several_new_positions_none_sees_those_after_it(rng, before, new):
+    layer, x = draw(rng, 2, before + new, 2, 3)
+    keep = rng.random((2, 2, before + new, before + new)) < 0.7
+    expected, _ = layer.forward(x, keep & causal(before + new))
+    _, past = layer.step(x[:, :before], layer.begin(2), keep[..., :before, :before])
+    y, past = layer.step(x[:, before:], past, keep[..., before:, :])
+    assert np.allclose(y, expected[:, before:], rtol=1e-9, atol=1e-9)
+    assert past.length == before + new
+
+
+def test_a_bad_mask_of_new_positions_is_named(rng):
+    layer, x = draw(rng, 2, 3, 2, 3)
+    with pytest.raises(ValueError, match=r"keep: .* broadcasts to \(2, 2, 3, 3\), got \(2, 2\)"):
+        layer.step(x, layer.begin(2), np.ones((2, 2), bool))
 
 
 def test_what_is_there_already_is_not_copied_at_every_step(rng):

@@ -9,7 +9,8 @@ from transformer_core import models
 from transformer_core.layers import LayerSpec
 from transformer_core.layers.decoder_layer import DecoderLayerState
 from transformer_core.layers.multi_head_attention import KeyValue
-from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, StackSpec
+from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, Gpt, StackSpec
+from transformer_core.models.gpt import GptState
 
 
 def seeded():
@@ -21,12 +22,14 @@ STACK = StackSpec(9, 5, 1)
 DECODER = Decoder(SPEC, 2, seeded(), True)
 PAIR = EncoderDecoder(SPEC, STACK, STACK, seeded())
 IDS = np.array([[3, 1, 3], [0, 2, 1]])
+GPT = Gpt(SPEC, StackSpec(9, 9, 1), seeded())
 STATE = PAIR.begin(IDS, np.array([3, 2]))
 OBJECTS = {
     "Bert": Bert(SPEC, STACK, seeded(), tied=True, segments=2),
     "Decoder": DECODER,
     "Encoder": Encoder(SPEC, 2, seeded(), True),
     "EncoderDecoder": PAIR,
+    "Gpt": GPT,
 }
 TOKEN = count(1, lambda v: 0 <= v < 9)
 NAMES = {
@@ -67,10 +70,10 @@ LINES = {
         lambda x, a, b, c, d, e, f, g, h, source_keep: DECODER.step(
             x, tuple(map(DecoderLayerState, pairs(a, b, c, d), pairs(e, f, g, h))), source_keep
         ),
-        x="B 1 6",
+        x="B T 6",
         **{name: "B 2 T 3" for name in "abcd"},
         **{name: "B 2 S 3" for name in "efgh"},
-        source_keep="mask B 2 1 S",
+        source_keep="mask B 2 T S",
     ),
     "Encoder": stack(Encoder),
     "EncoderDecoder": sized(lambda stack, rng: EncoderDecoder(SPEC, stack, STACK, rng)),
@@ -90,6 +93,18 @@ LINES = {
     "EncoderDecoder.forward": {"source": "ids B S", "source_keep": "mask B 2 1 S"},
     "EncoderDecoder.loss_and_gradients": {"source": "ids B S", "source_lengths": Ids("B", below=5)},
     "EncoderDecoder.step": call(lambda tokens: PAIR.step(tokens, STATE), tokens="ids 2"),
+    "Gpt": sized(lambda stack, rng: Gpt(SPEC, stack, rng)),
+    "Gpt.begin": {"batch": whole(2)},
+    "Gpt.embed": call(
+        lambda ids, rng, first: GPT.embed(ids, rng, first), first=count(1, lambda v: 0 <= v <= 6)
+    ),
+    "Gpt.loss_and_gradients": {"targets": "ids B T", "weights": "weights B T"},
+    "Gpt.prefill": call(
+        lambda ids, key, value: GPT.prefill(ids, GptState(pairs(key, value))),
+        key="B 2 S 3",
+        value="B 2 S 3",
+    ),
+    "Gpt.step": call(lambda tokens: GPT.step(tokens, GPT.begin(2)), tokens="ids 2"),
     "StackSpec": sized(lambda stack, rng: EncoderDecoder(SPEC, STACK, stack, rng)),
     "beam_search": call(partial(models.beam_search, PAIR), source="ids B T"),
     "greedy_search": call(partial(models.greedy_search, PAIR), source="ids B T"),

@@ -1,9 +1,10 @@
 """Malformed input to the optimisers."""
 
+import numpy as np
 from helpers.malformed import Choice, Named, Table, call, count, not_negative, positive, rate, whole
 
 from transformer_core import optim
-from transformer_core.optim import SGD, Adam, AdamW, Muon
+from transformer_core.optim import SGD, Adam, AdamW, Muon, Together
 from transformer_core.optim.muon import CUBIC
 
 WEIGHTS = Named(a="D F", b="F")
@@ -35,6 +36,15 @@ def steps(kind, *settings, parameters=WEIGHTS, grads=GRADS):
     )
 
 
+def together(parameters, learning_rate):
+    """AdamW for one of the parameters, SGD for the others."""
+    if not isinstance(parameters, dict):
+        return Together(parameters, SGD({"a": np.ones((6, 7))}, learning_rate))
+    one = {name: array for name, array in parameters.items() if name == "a"}
+    others = {name: array for name, array in parameters.items() if name != "a"}
+    return Together(parameters, AdamW(one, learning_rate), SGD(others, learning_rate))
+
+
 ADAM = "beta1", "beta2", "eps"
 LINES = {
     "Adam": steps(Adam, *ADAM),
@@ -44,14 +54,17 @@ LINES = {
         parameters=MATRICES, grads=Named(a="reals D F", b="reals F D"),
     ),
     "SGD": steps(SGD, "momentum"),
+    "Together": steps(together),
     "orthogonalize": {
         "coefficients": Choice(CUBIC, [None, 1.5, (), (1.5, -0.5), (1.5, None, 0.0), (1, 2, 3, 4)])
     },
     "clip_by_global_norm": {"grads": Named(free=True, a="reals D F", b="reals F")},
 }  # fmt: skip
 # In the lines of their classes.
-METHODS = "blocks", "step"
-WITHOUT = {f"{kind}.{name}" for kind in ("Adam", "AdamW", "Muon", "SGD") for name in METHODS}
+METHODS = "blocks", "step", "apply"
+WITHOUT = {
+    f"{kind}.{name}" for kind in ("Adam", "AdamW", "Muon", "SGD", "Together") for name in METHODS
+}
 FILE = "tests/optim/test_malformed.py"
-OPTIM = Table(FILE, [optim], LINES, NAMES, without=WITHOUT, indirect=set())
+OPTIM = Table(FILE, [optim], LINES, NAMES, without=WITHOUT, indirect={"Together"})
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = OPTIM.tests()

@@ -5,9 +5,9 @@ from unicodedata import category
 
 import pytest
 
-from transformer_core.tasks.bert.documentation import documentation
 from transformer_core.tasks.gpt.byte_pairs import END_OF_TEXT, BytePairs, train_byte_pairs
 from transformer_core.tasks.gpt.pretokens import pretokens
+from transformer_core.tasks.texts.documentation import documentation
 
 tokenizers = pytest.importorskip("tokenizers")
 

@@ -7,8 +7,8 @@ from helpers.witnesses import normal, padding, randomise
 from parity.twins import F, run, torch
 
 from transformer_core import models
-from transformer_core.layers import AttentionSpec, Layer
-from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, StackSpec
+from transformer_core.layers import AttentionSpec, Layer, NormSpec
+from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, Gpt, StackSpec
 
 every_stack = pytest.mark.parametrize("case", STACKS.values(), ids=STACKS)
 RECONSTRUCTORS = {name: case for name, case in STACKS.items() if "Recon" in name}
@@ -147,7 +147,41 @@ def test_loss_of_the_encoder_decoder(parity, variant, smoothing):
     parity.loss(model, context, twin, smoothing=smoothing)
 
 
+# GPTs
+
+LLAMA = {"norm": NormSpec("rms_norm", 1e-6), "feed_forward": "swiglu"}
+GPTS = {
+    "of Radford et al.": {"feed_forward": "gelu_tanh"},
+    "of Radford et al., dropout": {"feed_forward": "gelu_tanh", "dropout": 0.1},
+    "Post-LN, untied": {"placement": "post", "tied": False},
+    "of Touvron et al.": LLAMA | {"attention": AttentionSpec(4, 4, 3, False, 2, "rotary_halves")},
+    "QK-norm": LLAMA | {"attention": AttentionSpec(4, 4, 3, False, 1, "qk_norm_rotary_halves")},
+}
+COUNTED = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
+
+
+def gpt(parity, variant):
+    """Eight tokens, at most six of them, two layers, D = 6, F = 7."""
+    spec, others = split_variant(6, 2, 7, variant, dtype=parity.dtype)
+    return randomise(Gpt(spec, StackSpec(8, 6, 2), parity.rng, **others), parity.rng)
+
+
+@pytest.mark.equation("eq:chain-backward")
+@every(GPTS)
+def test_gpt(parity, variant):
+    parity.layer(dropping(gpt(parity, variant)), [], (IDS, padding([5, 3], 5)))
+
+
+@every(GPTS)
+def test_loss_of_gpt(parity, variant):
+    def twin(model, p, ids, targets, counted):
+        targets = targets.where(counted, -100)
+        return F.cross_entropy(run(model, p, ids).flatten(0, 1), targets.flatten())
+
+    parity.loss(gpt(parity, variant), (IDS, ANSWERS, COUNTED), twin)
+
+
 def test_every_model_is_compared():
     every = (getattr(models, name) for name in models.__all__)
     every = {one for one in every if isinstance(one, type) and issubclass(one, Layer)}
-    assert every == {Bert, Decoder, Encoder, EncoderDecoder}
+    assert every == {Bert, Decoder, Encoder, EncoderDecoder, Gpt}

@@ -165,7 +165,7 @@ def learned_positions(layer, p, x):
 
 
 def tied_readout(layer, p, h, table):
-    return F.linear(h, table, p["bias"])
+    return F.linear(h, table, p.get("bias"))
 
 
 def self_attention(layer, p, x, keep=None):
@@ -235,7 +235,7 @@ def residual(layer, p, x, *context):
         return F.dropout(out, layer.dropout)
 
     def norm(x):
-        return layer_norm(layer.norm, part(p, "norm"), x)
+        return run(layer.norm, part(p, "norm"), x)
 
     return x + branch(norm(x)) if layer.pre else norm(x + branch(x))
 
@@ -305,6 +305,23 @@ def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
     return run(model.readout, part(p, "readout"), h, p["tokens.table"])
 
 
+def gpt(model, p, ids, keep=None):
+    x = F.embedding(ids, p["tokens.table"])
+    if model.positions:
+        x = run(model.positions, part(p, "positions"), x)
+    x = F.dropout(x, model.dropout)
+    causal = torch.ones(2 * ids.shape[1:], dtype=bool).tril()
+    keep = causal if keep is None else causal & keep
+    decoder = part(p, "decoder")
+    for i, layer in enumerate(model.decoder.layers):
+        own = part(decoder, f"layer_{i}")
+        x = run(layer.attention, part(own, "attention"), x, keep)
+        x = run(layer.feed_forward, part(own, "feed_forward"), x)
+    if model.decoder.final_norm:
+        x = run(model.decoder.final_norm, part(decoder, "final_norm"), x)
+    return run(model.readout, part(p, "readout"), x, p["tokens.table"])
+
+
 def encoder_decoder(model, p, source, shifted, source_keep=None):
     target_table = p["target_embedding.table"]
     source_table = p.get("source_embedding.table", target_table)
@@ -344,4 +361,5 @@ TWINS = {
     Reconstructor: reconstructor,
     models.Bert: bert,
     models.EncoderDecoder: encoder_decoder,
+    models.Gpt: gpt,
 }

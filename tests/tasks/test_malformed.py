@@ -20,20 +20,15 @@ from helpers.malformed import (
 )
 
 from transformer_core.layers import LayerSpec, MultiHeadSelfAttention
-from transformer_core.models import EncoderDecoder, StackSpec
+from transformer_core.models import EncoderDecoder, Gpt, StackSpec
 from transformer_core.tasks import dates, reconstruction
-from transformer_core.tasks.bert import (
-    counts,
-    documents,
-    interpolated,
-    masking,
-    mini_bert,
-    wordpiece,
-)
-from transformer_core.tasks.bert.documents import Document
+from transformer_core.tasks.bert import counts, interpolated, masking, mini_bert, wordpiece
 from transformer_core.tasks.dates import Characters, DateReader, DateRules, Dates
-from transformer_core.tasks.gpt import byte_pairs, pretokens
+from transformer_core.tasks.gpt import byte_pairs, kneser_ney, pretokens, writing
+from transformer_core.tasks.gpt import windows as gpt_windows
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
+from transformer_core.tasks.texts import documents
+from transformer_core.tasks.texts.documents import Document
 
 
 def seeded():
@@ -60,11 +55,14 @@ TOKENIZER = wordpiece.train_wordpiece(TEXTS, 34)
 PAIRS = byte_pairs.train_byte_pairs(TEXTS, 265)
 BLOCKS = np.random.default_rng(4).integers(5, 9, (20, 6))
 BERT = mini_bert.mini_bert(np.full(34, 1 / 34), seeded(), SPEC, 12, 1)
+GPT = Gpt(SPEC, StackSpec(PAIRS.vocabulary, 9, 1), seeded())
 TOKENS = Ids("B T", least=5)
+NATS = "N"
 OBJECTS = {
     "BytePairs": PAIRS,
     "Characters": LETTERS,
     "DateReader": READER,
+    "KneserNey": kneser_ney.KneserNey(np.arange(9), 9, 3),
     "DateRules": DateRules(["fr"]),
     "Dates": DATES,
     "Interpolated": interpolated.Interpolated(BLOCKS, 9),
@@ -179,15 +177,39 @@ LINES = {
         "ties": Choice("ids"),
     },
 }  # fmt: skip
+LINES |= {
+    # A GPT
+    "KneserNey": {"ids": Ids("M"), "order": count(3, lambda v: 1 <= v <= 500)},
+    "KneserNey.losses": {"ids": Ids("T")},
+    "KneserNey.distribution": {"history": Ids("T")},
+    "best_weight": {"one": NATS, "other": NATS, "steps": whole(3)},
+    "bits_per_byte": {"losses": "T", "ids": Ids("S"), "sizes": Ids("V", least=1)},
+    "join_texts": call(partial(gpt_windows.join_texts, PAIRS), texts=texts(["the cat"])),
+    "mix": {"one": NATS, "other": NATS, "weight": Setting(0.3, lambda v: 0 < v < 1)},
+    "token_losses": call(partial(gpt_windows.token_losses, GPT), ids=Ids("N"), together=whole(2)),
+    "windows": call(
+        lambda ids, size, length, seed, first: next(
+            gpt_windows.windows(ids, size, length, seed, first)
+        ),
+        ids=Ids("M"),
+        size=count(2, lambda v: 1 <= v < 99),
+        length=count(5, lambda v: 1 <= v < 166),
+    ),
+    "write": call(
+        lambda prompt, tokens: list(writing.write(GPT, PAIRS, prompt, seeded(), tokens=tokens)),
+        prompt=text("the cat"),
+        tokens=whole(2, optional=True),
+    ),
+}
 # What has no argument of its own to spoil, or is a part of what is in the table.
 WITHOUT = {
     "Table", "load", "passages", "read_text", "merge_pair", "PairCounts", "PairCounts.first",
-    "PairCounts.greatest", "PairCounts.merge", "BytePairs.merge", "as_path",
+    "token_bytes", "PairCounts.greatest", "PairCounts.merge", "BytePairs.merge", "as_path",
     "BytePairs.decode", "BytePairs.decode_bytes",  # of no ids the text is empty
 }  # fmt: skip
 ROOMS = [
     reconstruction, dates, counts, documents, interpolated, masking, mini_bert, wordpiece,
-    byte_pairs, pretokens,
+    byte_pairs, pretokens, gpt_windows, kneser_ney, writing,
 ]  # fmt: skip
 TASKS = Table("tests/tasks/test_malformed.py", ROOMS, LINES, NAMES, OBJECTS, WITHOUT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = TASKS.tests()

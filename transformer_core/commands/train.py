@@ -5,6 +5,8 @@ import sys
 
 from transformer_core.tasks.bert.recipe import RECIPE as BERT
 from transformer_core.tasks.dates.recipe import RECIPE as DATES
+from transformer_core.tasks.gpt.recipe import OPTIMIZERS
+from transformer_core.tasks.gpt.recipe import RECIPE as GPT
 from transformer_core.tasks.reconstruction.recipe import RECIPE as ENCODER
 from transformer_core.training import Run, train_on_disk
 
@@ -77,17 +79,32 @@ def add_models(parser):
         "installed here, or of your own text; and measure it on documents it never saw. The "
         "command 'fill' uses the trained model.",
     )
-    bert(
-        "--text",
-        "a .txt file in UTF-8, or a folder of them, to train on instead of the documentation",
-        metavar="PATH",
+    gpt = add_model(
+        models,
+        GPT,
+        "a GPT that writes",
+        "Train a GPT of today's blocks (L = 4, D = 192, H = 6, G = 2, F = 512, T = 128, V = 4096) "
+        "on the documentation of Python, NumPy and Matplotlib, as it is installed here, or on "
+        "your own text; and measure it on names it never saw, beside counting. The command "
+        "'write' uses the trained model.",
     )
-    bert("--minutes", "how long to train", type=float)
-    bert(
-        "--steps",
-        f"batches of {BERT.defaults['batch']} to train on, instead of a time",
-        type=int,
+    gpt(
+        "--optimizer",
+        "of the decoder's matrices; the rest has AdamW",
+        choices=OPTIMIZERS,
     )
+    for recipe, add_setting in ((BERT, bert), (GPT, gpt)):
+        add_setting(
+            "--text",
+            "a .txt file in UTF-8, or a folder of them, to train on instead",
+            metavar="PATH",
+        )
+        add_setting("--minutes", "time to train for", type=float)
+        add_setting(
+            "--steps",
+            f"batches of {recipe.defaults['batch']} to train on, instead of a time",
+            type=int,
+        )
     return list(models.choices.values())
 
 
@@ -104,7 +121,7 @@ def add_model(models, recipe, summary, description):
             option, default=argparse.SUPPRESS, help=meaning + shown, **how
         )
 
-    add_setting("--learning-rate", "of Adam, at its peak", type=float)
+    add_setting("--learning-rate", "of Adam or AdamW, at its peak", type=float)
     add_setting("--seed", "for data, initial parameters and dropout", type=int)
     parser.set_defaults(recipe=recipe, given=given)
     return add_setting

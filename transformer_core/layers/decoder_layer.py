@@ -88,9 +88,9 @@ class DecoderLayer(Layer):
         state: DecoderLayerState,
         source_keep: np.ndarray | None = None,
     ) -> tuple[np.ndarray, DecoderLayerState]:
-        """Map one new position x (B, 1, D) to y, in evaluation (eq:cached-attention).
+        """Map N new positions x (B, N, D) to y, in evaluation (eq:cached-attention).
 
-        ``source_keep`` broadcasts to (B, H, 1, S). The state is returned with the new position.
+        ``source_keep`` broadcasts to (B, H, N, S). The state is returned with the new positions.
         """
         check_kind("state", state, DecoderLayerState)
         x, past = self.self_attention.step(x, state.past)

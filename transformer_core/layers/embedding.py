@@ -69,14 +69,18 @@ class TiedReadout(Layer):
     vocabulary : int
         V.
     dtype : NumPy dtype
+    bias : bool
+        False: there is no b.
 
     b starts at 0.
     """
 
-    def __init__(self, vocabulary: int, dtype: DTypeLike = np.float32):
+    def __init__(
+        self, vocabulary: int, dtype: DTypeLike = np.float32, bias: bool = True
+    ):
         check_positive_int("vocabulary", vocabulary)
         check_dtype("dtype", dtype)
-        self.bias = np.zeros(vocabulary, dtype)
+        self.bias = np.zeros(vocabulary, dtype) if bias else None
 
     def forward(
         self, h: np.ndarray, table: np.ndarray
@@ -92,7 +96,7 @@ class TiedReadout(Layer):
         Add the table's to the one of the look-up (eq:tied-embedding-backward).
         """
         dh, dtable, dbias = tied_readout_backward(dlogits, cache)
-        return dh, dtable, {"bias": dbias}
+        return dh, dtable, {} if dbias is None else {"bias": dbias}
 
 
 class OwnReadout(Layer):
@@ -104,6 +108,8 @@ class OwnReadout(Layer):
         D and V.
     rng : numpy.random.Generator
     dtype : NumPy dtype
+    bias : bool
+        False: there is no b.
 
     W and b start as those of :class:`Linear`.
     """
@@ -114,9 +120,10 @@ class OwnReadout(Layer):
         vocabulary: int,
         rng: np.random.Generator,
         dtype: DTypeLike = np.float32,
+        bias: bool = True,
     ):
         check_positive_int("vocabulary", vocabulary)
-        start = Linear(width, vocabulary, rng, dtype)
+        start = Linear(width, vocabulary, rng, dtype, bias)
         self.weight, self.bias = start.weight, start.bias
 
     def forward(
@@ -130,4 +137,5 @@ class OwnReadout(Layer):
     ) -> tuple[np.ndarray, None, dict]:
         """Return the gradients of h and of the parameters; the table has none."""
         dh, dweight, dbias = linear_backward(dlogits, cache)
-        return dh, None, {"weight": dweight, "bias": dbias}
+        grads = {"weight": dweight}
+        return dh, None, grads if dbias is None else grads | {"bias": dbias}

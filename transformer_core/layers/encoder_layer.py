@@ -64,9 +64,9 @@ class EncoderLayer(Layer):
     def step(
         self, x: np.ndarray, past: KeyValue, keep: np.ndarray | None = None
     ) -> tuple[np.ndarray, KeyValue]:
-        """Map one new position x (B, 1, D) to y, in evaluation (eq:cached-attention).
+        """Map N new positions x (B, N, D) to y, in evaluation (eq:cached-attention).
 
-        ``keep`` broadcasts to (B, H, 1, T + 1). The past is returned with the new position.
+        ``keep`` broadcasts to (B, H, N, T + N). The past is returned with the new positions.
         """
         x, past = self.attention.step(x, past, keep)
         y, _ = self.feed_forward.forward(x)

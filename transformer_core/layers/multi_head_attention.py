@@ -20,6 +20,8 @@ from transformer_core.layers.linear import Linear
 from transformer_core.ops.attention import AttentionCache, attention, attention_backward
 from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
+from transformer_core.ops.masks import causal_keep
+from transformer_core.ops.softmax import check_keep
 
 
 class KeyValue:
@@ -178,7 +180,7 @@ class MultiHeadAttention(Layer):
         return [merge_heads(dpart) for dpart in (dquery, dkey, dvalue)], grads
 
     def attend_step(self, query, past, keep=None, first=0):
-        """Attend from position ``first`` (B, 1, H*d_k) to keys and values that are there."""
+        """Attend from position ``first`` on (B, N, H*d_k) to keys and values that are there."""
         query, _ = self.split(query, self.heads, self.query_transform, first)
         context, _ = attention(query, *past, keep)
         y, _ = self.output.forward(merge_heads(context))
@@ -238,33 +240,38 @@ class MultiHeadSelfAttention(MultiHeadAttention):
     def step(
         self, x: np.ndarray, past: KeyValue, keep: np.ndarray | None = None
     ) -> tuple[np.ndarray, KeyValue]:
-        """Attend from one new position to those before it and to itself (eq:cached-attention).
+        """Attend from each new position to those before it and to itself (eq:cached-attention).
 
         Parameters
         ----------
-        x : ndarray (B, 1, D)
-            Position T, counted from 0.
+        x : ndarray (B, N, D)
+            The positions T, ..., T + N - 1, counted from 0.
         past : KeyValue (B, G, T, d_k)
-            Of the T positions before it.
-        keep : ndarray of bool, broadcastable to (B, H, 1, T + 1), optional
+            Of the T positions before them.
+        keep : ndarray of bool, broadcastable to (B, H, N, T + N), optional
 
         Returns
         -------
-        y : ndarray (B, 1, D)
-        past : KeyValue (B, G, T + 1, d_k)
+        y : ndarray (B, N, D)
+        past : KeyValue (B, G, T + N, d_k)
 
         Raises
         ------
         ValueError
-            If there is more than one new position: each would see those after it; or the past
-            is of other heads.
+            If the past is of other heads.
         """
-        check_shape("x", x, "B", 1, "D")
+        check_shape("x", x, "B", "N", "D")
         check_kind("past", past, KeyValue)
         projected, _ = self.query_key_value.forward(x)
         query, key, value = np.split(projected, self.edges, axis=-1)
         key, _ = self.split(key, self.key_heads, self.key_transform, past.length)
         extended = past.extend(key, split_heads(value, self.key_heads))
+        if x.shape[1] > 1:  # the rows of the causal mask that belong to new positions
+            causal = causal_keep(extended.length)[past.length :]
+            if keep is not None:
+                check_keep(keep, (len(x), self.heads, *causal.shape))
+                causal = causal & keep
+            keep = causal
         return self.attend_step(query, extended, keep, past.length), extended
 
 
@@ -327,17 +334,17 @@ class MultiHeadCrossAttention(MultiHeadAttention):
     def step(
         self, x: np.ndarray, source: KeyValue, keep: np.ndarray | None = None
     ) -> tuple[np.ndarray, KeyValue]:
-        """Attend from one position to a source that has been read (eq:cached-attention).
+        """Attend from N positions to a source that has been read (eq:cached-attention).
 
         Parameters
         ----------
-        x : ndarray (B, 1, D)
+        x : ndarray (B, N, D)
         source : KeyValue (B, H, S, d_k)
-        keep : ndarray of bool, broadcastable to (B, H, 1, S), optional
+        keep : ndarray of bool, broadcastable to (B, H, N, S), optional
 
         Returns
         -------
-        y : ndarray (B, 1, D)
+        y : ndarray (B, N, D)
         source : KeyValue
             As it was given.
         """

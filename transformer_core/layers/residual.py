@@ -53,7 +53,7 @@ class Residual(Layer):
         return y, ResidualCache(branch_cache, norm_cache, dropout_cache)
 
     def step(self, x: np.ndarray, *context: object) -> tuple:
-        """Map one position x (B, 1, D) to y in evaluation, with the branch's ``step``.
+        """Map new positions x (B, N, D) to y in evaluation, with the branch's ``step``.
 
         Return y and the state that the branch returns.
         """

@@ -3,6 +3,8 @@
 from transformer_core.models.bert import Bert
 from transformer_core.models.decoding import beam_search, greedy_search
 from transformer_core.models.encoder_decoder import EncoderDecoder
+from transformer_core.models.gpt import Gpt
+from transformer_core.models.sampling import Sampling, sample
 from transformer_core.models.stack import Decoder, Encoder
 from transformer_core.models.stack_spec import StackSpec
 

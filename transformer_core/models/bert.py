@@ -226,9 +226,8 @@ class Bert(Layer):
         del logits  # they, the probabilities and the gradient are the largest arrays
         dlogits = [self.loss_backward(1, loss_cache)]
         del loss_cache
-        _, grads = self.backward(
-            dlogits.pop(), cache
-        )  # which alone has it, and frees it
+        # which alone has it, and frees it
+        _, grads = self.backward(dlogits.pop(), cache)
         return loss, grads
 
 

@@ -90,9 +90,9 @@ class Stack(Layer):
     def step(
         self, x: np.ndarray, state: tuple, *context: Any
     ) -> tuple[np.ndarray, tuple]:
-        """Map one new position x (B, 1, D) to y, in evaluation (eq:cached-attention).
+        """Map N new positions x (B, N, D) to y, in evaluation (eq:cached-attention).
 
-        ``state`` is that of every layer; it is returned with the new position.
+        ``state`` is that of every layer; it is returned with the new positions.
         """
         states = []
         for layer, own in zip(self.layers, state, strict=True):

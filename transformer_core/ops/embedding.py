@@ -51,7 +51,7 @@ def embedding_backward(drows: np.ndarray, cache: EmbeddingCache) -> np.ndarray:
 
 
 def tied_readout(
-    h: np.ndarray, table: np.ndarray, bias: np.ndarray
+    h: np.ndarray, table: np.ndarray, bias: np.ndarray | None
 ) -> tuple[np.ndarray, LinearCache]:
     r"""Score every word by its row of the embedding table (eq:tied-readout).
 
@@ -62,7 +62,8 @@ def tied_readout(
     h : ndarray (..., D)
     table : ndarray (V, D)
         The table of :func:`embedding`.
-    bias : ndarray (V,)
+    bias : ndarray (V,), or None
+        None: there is no b.
 
     Returns
     -------
@@ -73,13 +74,14 @@ def tied_readout(
     """
     check_floats("table", table, "V", "D")
     check_floats("h", h, ..., table.shape[1])
-    check_floats("bias", bias, len(table))
+    if bias is not None:
+        check_floats("bias", bias, len(table))
     return linear(h, table.T, bias)
 
 
 def tied_readout_backward(
     dlogits: np.ndarray, cache: LinearCache
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     r"""Backward pass of :func:`tied_readout` (eq:tied-readout-backward).
 
     .. math::

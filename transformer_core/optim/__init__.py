@@ -6,5 +6,6 @@ from transformer_core.optim.clipping import clip_by_global_norm
 from transformer_core.optim.muon import Muon, orthogonalize
 from transformer_core.optim.schedules import warmup_stable_decay
 from transformer_core.optim.sgd import SGD
+from transformer_core.optim.together import Together
 
 __all__ = sorted(name for name, value in globals().items() if callable(value))

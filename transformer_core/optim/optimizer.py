@@ -122,14 +122,18 @@ class Optimizer:
         norm = self.norm(grads)
         factor = 1.0 if max_norm is None else clipping_factor(norm, max_norm)
         self.check_squares(factor * norm)
+        self.steps += 1
+        self.apply(grads, factor)
+        self.publish()
+
+    def apply(self, grads: dict[str, np.ndarray], factor: float) -> None:
+        """Update every block by its gradient times a factor of at most 1."""
 
         def update(name, parameter, grad, *averages):
             self.update(name, parameter, factor * grad, *averages)
 
-        self.steps += 1
         names, *parts = self.blocks(self.parameters, grads, *self.averages.values())
         list(self.map(update if factor < 1 else self.update, names, *parts))
-        self.publish()
 
     def check_settings(self):
         """Raise ``ValueError`` if a setting is a fraction, and a parameter no array of objects."""

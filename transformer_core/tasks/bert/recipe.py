@@ -14,8 +14,6 @@ from transformer_core.models import Bert
 from transformer_core.optim import AdamW, warmup_stable_decay
 from transformer_core.ranks import Communicator
 from transformer_core.tasks.bert.counts import Trigrams, frequencies
-from transformer_core.tasks.bert.documentation import documentation
-from transformer_core.tasks.bert.documents import read_documents, split
 from transformer_core.tasks.bert.masking import mask, masked_batches, pack
 from transformer_core.tasks.bert.mini_bert import (
     LAYERS,
@@ -29,6 +27,8 @@ from transformer_core.tasks.bert.wordpiece import (
     token_ids,
     train_wordpiece,
 )
+from transformer_core.tasks.texts.documentation import documentation
+from transformer_core.tasks.texts.documents import read_documents, split
 from transformer_core.training import Recipe, Run, Training, load_settings
 
 if TYPE_CHECKING:

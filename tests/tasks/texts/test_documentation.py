@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from transformer_core.tasks.bert.documentation import (
+from transformer_core.tasks.texts.documentation import (
     docstrings_of_objects,
     docstrings_of_sources,
     documentation,

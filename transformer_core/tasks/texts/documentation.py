@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
 
-from transformer_core.tasks.bert.documents import Document
+from transformer_core.tasks.texts.documents import Document
 
 SHORTEST = 30  # characters
 # Modules written in C, which have no source to read, and do nothing on import.

@@ -1,6 +1,6 @@
 import pytest
 
-from transformer_core.tasks.bert.documents import Document, read_documents, split
+from transformer_core.tasks.texts.documents import Document, read_documents, split
 
 PARAGRAPH = "All cats chase mice. " * 20  # 420 characters
 PASSAGE = [f"{k} {PARAGRAPH.strip()}" for k in range(7)]

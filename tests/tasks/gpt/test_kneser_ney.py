@@ -1,0 +1,90 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from helpers.witnesses import generators
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_core.tasks.gpt.kneser_ney import KneserNey
+
+V = 5
+
+
+def by_definition(text, order):
+    """p(w | h) in fractions: counted by going through the text for every question."""
+    text = tuple(text)
+    grams = {n: [text[i : i + n] for i in range(len(text) - n + 1)] for n in range(order + 2)}
+
+    def count(gram):
+        if len(gram) == order:
+            return grams[order].count(gram)
+        return len({long for long in grams[len(gram) + 1] if long[1:] == gram})
+
+    def discount(n):
+        counts = [count(gram) for gram in set(grams[n])]
+        once, twice = counts.count(1), counts.count(2)
+        return Fraction(once, once + 2 * twice) if once else Fraction(1, 2)
+
+    discounts = {n: discount(n) for n in range(1, order + 1)}
+
+    def p(w, h):
+        n = len(h) + 1
+        shorter = p(w, h[1:]) if h else Fraction(1, V)
+        counts = [count((*h, v)) for v in range(V)]
+        if not sum(counts):
+            return shorter
+        kept = max(counts[w] - discounts[n], Fraction(0))
+        types = sum(c > 0 for c in counts)
+        return (kept + discounts[n] * types * shorter) / sum(counts)
+
+    return p
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_probabilities_are_those_of_the_definition(rng, order):
+    text = rng.integers(V - 1, size=40).tolist()  # one token is never counted
+    model, p = KneserNey(np.array(text), V, order), by_definition(text, order)
+    for history in ([0], [1, 2], [3, 0, 1], [4], [2, 4], [4, 1, 0, 3, 2]):
+        h = tuple(history[-(order - 1) :]) if order > 1 else ()
+        expected = [float(p(w, h)) for w in range(V)]
+        np.testing.assert_allclose(model.distribution(np.array(history)), expected, rtol=1e-12)
+
+
+@given(generators, st.integers(1, 5), st.integers(8, 60))
+def test_after_every_history_they_sum_to_1(rng, order, length):
+    model = KneserNey(rng.integers(V, size=length), V, order)
+    for _ in range(5):
+        p = model.distribution(rng.integers(V, size=rng.integers(1, 7)))
+        assert p.min() > 0 and np.isclose(p.sum(), 1, rtol=1e-12)
+
+
+@given(generators, st.integers(1, 5))
+def test_losses_are_those_of_the_distributions(rng, order):
+    model, text = KneserNey(rng.integers(V, size=30), V, order), rng.integers(V, size=12)
+    losses = model.losses(text)
+    for t in range(1, 12):
+        assert np.isclose(losses[t - 1], -np.log(model.distribution(text[:t])[text[t]]))
+
+
+def test_a_token_that_follows_one_token_alone_is_rare_elsewhere():
+    """Francisco: 6 times after San, and no more probable after what is new than a rare word."""
+    san, francisco, the, cat, dog = range(5)
+    text = [san, francisco, the, cat] * 6 + [the, dog, cat, dog]
+    p = KneserNey(np.array(text), V, 2).distribution(np.array([dog]))
+    once = KneserNey(np.array(text), V, 1).distribution(np.array([dog]))
+    assert once[francisco] > once[dog] and p[francisco] < p[dog]
+
+
+@pytest.mark.parametrize(
+    "ids, order, message",
+    [
+        (np.array([0, V, 1]), 2, "ids: expected ids from 0 to 4, got 5"),
+        (np.zeros((2, 3), int), 2, r"ids: expected shape \(N\), got \(2, 3\)"),
+        (np.zeros(3, int), 4, "ids: expected at least 4 tokens, got 3"),
+        (np.zeros(3, int), 0, "order: expected a whole number of at least 1, got 0"),
+    ],
+)
+def test_bad_input_is_named(ids, order, message):
+    with pytest.raises(ValueError, match=message):
+        KneserNey(ids, V, order)

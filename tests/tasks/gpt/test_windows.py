@@ -1,0 +1,122 @@
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from transformer_core.layers import AttentionSpec, LayerSpec
+from transformer_core.models import Gpt, Sampling, StackSpec
+from transformer_core.ops import log_softmax
+from transformer_core.tasks.gpt.byte_pairs import train_byte_pairs
+from transformer_core.tasks.gpt.windows import (
+    best_weight,
+    bits_per_byte,
+    join_texts,
+    mix,
+    token_bytes,
+    token_losses,
+    windows,
+)
+from transformer_core.tasks.gpt.writing import write
+
+TEXTS = ["the cat sees the dog", "a dog sees a cät and the cat"]
+PAIRS = train_byte_pairs(TEXTS, 270)
+
+
+@pytest.fixture
+def gpt(rng):
+    spec = LayerSpec(8, AttentionSpec(2, transform="rotary"), 6, "pre", dtype="float64")
+    return Gpt(spec, StackSpec(PAIRS.vocabulary, 12, 1), rng)
+
+
+def test_an_end_of_text_stands_around_every_text():
+    ids = join_texts(PAIRS, TEXTS)
+    (end,) = PAIRS.special.values()
+    first, second = (PAIRS.encode(text).tolist() for text in TEXTS)
+    assert ids.tolist() == [end, *first, end, *second, end]
+    assert token_bytes(PAIRS)[ids].sum() == sum(len(text.encode()) for text in TEXTS)
+
+
+def test_targets_are_the_next_tokens_and_a_pass_has_each_window_once():
+    ids = np.arange(103)
+    a_pass = [*islice(windows(ids, 3, 10, seed=1), 3)]  # 9 windows
+    inputs, targets = (np.concatenate(rows) for rows in zip(*a_pass, strict=True))
+    assert inputs.shape == (9, 10) and np.array_equal(targets, inputs + 1)
+    assert len(np.unique(inputs)) == inputs.size
+    again = [*islice(windows(ids, 3, 10, seed=1), 6)][3:]
+    cuts = {int(batch[0].min() % 10) for batch in again}
+    assert len(cuts) == 1 and not np.array_equal(again[0][0], a_pass[0][0])
+
+
+def test_a_batch_depends_on_the_seed_and_the_step_alone():
+    ids = np.arange(103)
+    every = [*islice(windows(ids, 2, 10, 5), 12)]
+    for first in (1, 4, 9, 12):
+        (found, _) = next(windows(ids, 2, 10, 5, first))
+        assert np.array_equal(found, every[first - 1][0])
+    assert not np.array_equal(next(windows(ids, 2, 10, 6))[0], every[0][0])
+
+
+@pytest.mark.parametrize("count", [2, 7, 13, 14, 31, 50])
+def test_each_token_is_scored_once_with_half_a_window_before_it(gpt, rng, count):
+    ids = rng.integers(PAIRS.vocabulary, size=count)
+    losses = token_losses(gpt, ids, together=2)
+    assert losses.shape == (count - 1,)
+    for t in range(1, count):
+        found = [
+            -log_softmax(gpt.forward(ids[np.newaxis, first:t])[0])[0, -1, ids[t]]
+            for first in range(max(0, t - 12), max(0, t - 6) + 1)
+        ]
+        assert np.isclose(found, losses[t - 1], rtol=1e-9).any()
+
+
+def test_a_uniform_model_needs_the_bits_of_a_token_for_its_bytes():
+    ids = join_texts(PAIRS, TEXTS)
+    losses = np.full(len(ids) - 1, np.log(256))
+    size = sum(len(text.encode()) for text in TEXTS)
+    assert np.isclose(bits_per_byte(losses, ids, token_bytes(PAIRS)), 8 * (len(ids) - 1) / size)
+
+
+def test_the_best_weight_is_the_best(rng):
+    one, other = -np.log(rng.random((2, 400)))
+    best = mix(one, other, best_weight(one, other)).mean()
+    assert best <= min(mix(one, other, w).mean() for w in np.linspace(0.01, 0.99, 99)) + 1e-6
+    assert best < min(one.mean(), other.mean())
+    mean = (np.exp(-one) + 3 * np.exp(-other)) / 4
+    assert np.allclose(mix(one, other, 0.25), -np.log(mean))
+
+
+# --- writing ----------------------------------------------------------------------------
+
+
+def certain(gpt, token):
+    """Make a model that writes one token for ever."""
+    for array in gpt.parameters().values():
+        array[...] = 0
+    gpt.decoder.final_norm.beta[...] = 1
+    gpt.tokens.table[token] = 100
+    return gpt
+
+
+def test_what_is_written_are_the_texts_of_the_tokens(gpt, rng):
+    the = int(PAIRS.encode("x the")[-1])
+    pieces = [*write(certain(gpt, the), PAIRS, "a dog ", rng, tokens=3)]
+    assert pieces == [" the"] * 3 + [""]
+    text = "".join(write(gpt, PAIRS, "a", rng))
+    assert text == " the" * 11  # positions
+
+
+def test_a_character_comes_whole_and_the_end_of_the_text_ends_it(gpt, rng):
+    byte = PAIRS.byte_ids["ö".encode()[0]]
+    pieces = [*write(certain(gpt, byte), PAIRS, "", rng, tokens=2)]
+    assert pieces == ["", "\ufffd", "\ufffd"]
+    (end,) = PAIRS.special.values()
+    assert [*write(certain(gpt, end), PAIRS, "the", rng)] == [""]
+
+
+@pytest.mark.parametrize(
+    "prompt, message",
+    [(3, "prompt: expected a string"), ("the dog " * 9, "prompt: expected at most 11 tokens, got")],
+)
+def test_a_bad_prompt_is_named(gpt, rng, prompt, message):
+    with pytest.raises(ValueError, match=message):
+        next(write(gpt, PAIRS, prompt, rng, Sampling()))

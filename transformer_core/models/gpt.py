@@ -1,0 +1,235 @@
+"""A GPT: a decoder without a source, which scores the next token at every position."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_core.foundation.checks import check_ids, check_kind, check_shape
+from transformer_core.foundation.names import join
+from transformer_core.layers.attention_spec import AttentionSpec
+from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
+from transformer_core.layers.layer import Layer
+from transformer_core.layers.multi_head_attention import KeyValue
+from transformer_core.layers.positions import LearnedPositions
+from transformer_core.layers.spec import LayerSpec
+from transformer_core.models.encoder_decoder import check_length
+from transformer_core.models.stack import Encoder, StackCache
+from transformer_core.models.stack_spec import StackSpec
+from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
+from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
+from transformer_core.ops.embedding import EmbeddingCache
+from transformer_core.ops.linear import LinearCache
+from transformer_core.ops.masks import causal_keep
+from transformer_core.ops.softmax import check_keep
+
+
+class GptInputCache(NamedTuple):
+    tokens: EmbeddingCache
+    positions: EmbeddingCache | None
+    dropout: DropoutCache
+
+
+class GptCache(NamedTuple):
+    input: GptInputCache
+    decoder: StackCache
+    readout: LinearCache
+
+
+class GptState(NamedTuple):
+    layers: tuple[KeyValue, ...]
+
+    @property
+    def length(self) -> int:
+        """How many positions have been read."""
+        return self.layers[0].length
+
+    def select(self, rows: np.ndarray) -> "GptState":
+        """Return the state of some sequences, in another order, some of them several times."""
+        return GptState(tuple(layer.select(rows) for layer in self.layers))
+
+
+class Gpt(Layer):
+    """Embeddings, an encoder with a causal mask, and an output layer of V logits a position.
+
+    What it is made of is said by the specification alone. Where attention has a transform, such as
+    a rotation, that tells the positions; where it has none, a table of positions is learnt. Pre-LN
+    stacks end in a normalisation. The output layer has no bias.
+
+    Parameters
+    ----------
+    spec : LayerSpec
+        Of every layer. Dropout stands on the embeddings, too.
+    stack : StackSpec
+        V, the longest sequence, and L.
+    rng : numpy.random.Generator
+    tied : bool
+        True: the output layer shares the table of the token embeddings (eq:tied-readout).
+
+    ``LayerSpec(D, H, 4 * D, "pre", feed_forward="gelu_tanh")`` is GPT-2. RMSNorm, rotary positions,
+    grouped queries and SwiGLU make a Llama of it.
+
+    Source: Radford et al. 2019; Touvron et al. 2023.
+    """
+
+    def __init__(
+        self,
+        spec: LayerSpec,
+        stack: StackSpec,
+        rng: np.random.Generator,
+        tied: bool = True,
+    ):
+        check_kind("spec", spec, LayerSpec)
+        check_kind("stack", stack, StackSpec)
+        width, dtype = spec.width, spec.dtype
+        self.vocabulary, self.longest = stack.vocabulary, stack.length
+        attention = AttentionSpec.of(spec.attention)
+        self.heads, self.dropout = attention.heads, spec.dropout
+        self.tokens = Embedding(stack.vocabulary, width, rng, dtype=dtype)
+        self.positions = (
+            None
+            if attention.transform
+            else LearnedPositions(stack.length, width, rng, dtype=dtype)
+        )
+        self.decoder = Encoder(spec, stack.layers, rng, spec.placement == "pre")
+        self.readout = (
+            TiedReadout(stack.vocabulary, dtype, bias=False)
+            if tied
+            else OwnReadout(width, stack.vocabulary, rng, dtype, bias=False)
+        )
+
+    def forward(
+        self,
+        ids: np.ndarray,
+        keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[np.ndarray, GptCache]:
+        """Score what may follow each token, which sees itself and those before it.
+
+        Parameters
+        ----------
+        ids : ndarray of int (B, T)
+        keep : ndarray of bool, broadcastable to (B, H, T, T), optional
+            What a position may attend to of those that it sees (eq:causal-keep).
+        rng : numpy.random.Generator, optional
+            Draws what is dropped in training. Default: evaluation.
+
+        Returns
+        -------
+        logits : ndarray (B, T, V)
+        cache : GptCache
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown, a sequence too long, or the shapes do not fit together.
+        """
+        check_length("ids", ids, self.longest)
+        batch, length = ids.shape
+        causal = causal_keep(length)
+        if keep is not None:
+            check_keep(keep, (batch, self.heads, length, length))
+            causal = causal & keep
+        x, input_cache = self.embed(ids, rng)
+        h, decoder_cache = self.decoder.forward(x, causal, rng)
+        logits, readout_cache = self.readout.forward(h, self.tokens.table)
+        return logits, GptCache(input_cache, decoder_cache, readout_cache)
+
+    def embed(
+        self, ids: np.ndarray, rng: np.random.Generator | None = None, first: int = 0
+    ) -> tuple[np.ndarray, GptInputCache]:
+        """Look up ids (B, T), from position ``first`` on: what the decoder is given (B, T, D)."""
+        x, tokens_cache = self.tokens.forward(ids)
+        positions_cache = None
+        if self.positions:
+            x, positions_cache = self.positions.forward(x, first)
+        x, dropout_cache = dropout(x, self.dropout, rng)
+        return x, GptInputCache(tokens_cache, positions_cache, dropout_cache)
+
+    def backward(self, dlogits: np.ndarray, cache: GptCache) -> tuple[None, dict]:
+        """Return None, for the ids, and the gradient of every parameter (eq:chain-backward).
+
+        A tied table gets the terms of both its uses (eq:tied-embedding-backward).
+        """
+        grads = {}
+        dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
+        del dlogits  # makes room, unless the caller keeps it
+        dx, grads["decoder"] = self.decoder.backward(dh, cache.decoder)
+        dx = dropout_backward(dx, cache.input.dropout)
+        if self.positions:
+            dx, grads["positions"] = self.positions.backward(dx, cache.input.positions)
+        _, grads["tokens"] = self.tokens.backward(dx, cache.input.tokens)
+        if dtable is not None:
+            grads["tokens"]["table"] += dtable
+        return None, join(grads)
+
+    def loss_and_gradients(
+        self,
+        ids: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None = None,
+        keep: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> tuple[float, dict]:
+        """Return the mean cross-entropy a counted token and every parameter's gradient.
+
+        Each position is given the right tokens up to it, and has to score the next one
+        (teacher forcing, eq:teacher-forcing).
+
+        Parameters
+        ----------
+        ids : ndarray of int (B, T)
+        targets : ndarray of int (B, T)
+            What follows each token: the same text, one token later.
+        weights : ndarray (B, T), optional
+            How much each target counts, see :func:`cross_entropy`. Default: 1 everywhere.
+        keep, rng
+            As for :meth:`forward`.
+        """
+        logits, cache = self.forward(ids, keep, rng)
+        loss, loss_cache = cross_entropy(logits, targets, weights)
+        del logits  # they, the probabilities and the gradient are the largest arrays
+        dlogits = [cross_entropy_backward(1, loss_cache)]
+        del loss_cache
+        # which alone has it, and frees it
+        _, grads = self.backward(dlogits.pop(), cache)
+        return loss, grads
+
+    def begin(self, batch: int) -> GptState:
+        """Return the state before the first token of ``batch`` sequences."""
+        return GptState(self.decoder.begin(batch))
+
+    def prefill(
+        self, ids: np.ndarray, state: GptState | None = None
+    ) -> tuple[np.ndarray, GptState]:
+        """Read several tokens of each sequence at once, in evaluation (eq:cached-attention).
+
+        Parameters
+        ----------
+        ids : ndarray of int (B, N)
+            The next N tokens of each sequence.
+        state : GptState, optional
+            What has been read of them. Default: nothing.
+
+        Returns
+        -------
+        logits : ndarray (B, V)
+            Of what may follow the last ones: the last row of :meth:`forward`.
+        state : GptState
+        """
+        check_shape("ids", ids, "B", "N")
+        check_ids("ids", ids, self.vocabulary)
+        state = self.begin(len(ids)) if state is None else state
+        first = check_kind("state", state, GptState).length
+        if first + ids.shape[1] > self.longest:
+            raise ValueError(
+                f"ids: expected at most {self.longest} positions, got {first + ids.shape[1]}"
+            )
+        x, _ = self.embed(ids, first=first)
+        h, layers = self.decoder.step(x, state.layers)
+        logits, _ = self.readout.forward(h[:, -1], self.tokens.table)
+        return logits, GptState(layers)
+
+    def step(self, tokens: np.ndarray, state: GptState) -> tuple[np.ndarray, GptState]:
+        """Read the newest token of each sequence (B,), as :meth:`prefill` reads several."""
+        check_shape("tokens", tokens, "B")
+        return self.prefill(tokens[:, np.newaxis], state)

@@ -1,0 +1,1 @@
+"""Texts that several tasks read: the documentation that is installed, and files of the reader."""
