@@ -135,6 +135,33 @@ def test_a_shift_of_all_logits_changes_nothing(change, rng, shift):
     assert np.allclose(shifted, p, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.equation("eq:temperature-slope", "eq:entropy-slope")
+@given(generators, st.floats(0.5, 3))
+def test_the_slopes_of_a_temperature(rng, tau):
+    """By the complex step, which softmax takes, and by central differences of the entropy."""
+    z, h = rng.normal(size=V), 1e-4
+    p = probabilities(temperature(z, tau))
+    slope = p * (p @ z - z) / tau**2
+    assert np.allclose(probabilities(z / (tau + 1e-30j)).imag / 1e-30, slope, rtol=1e-9, atol=1e-15)
+    entropies = [
+        -(q * np.log(q)).sum() for q in (probabilities(temperature(z, tau + s)) for s in (h, -h))
+    ]
+    variance = p @ z**2 - (p @ z) ** 2
+    found = (entropies[0] - entropies[1]) / (2 * h)
+    assert np.isclose(found, variance / tau**3, rtol=1e-4, atol=1e-8)
+
+
+@given(generators, st.sampled_from(["top-k", "top-p", "min-p"]))
+def test_the_mass_that_is_cut_off_is_the_distance(rng, name):
+    """The divergence is minus the logarithm of the mass that is kept."""
+    z = rng.normal(size=V)
+    p, q = probabilities(z), probabilities(CHANGES[name](z))
+    left = q > 0
+    mass = p[left].sum()
+    assert np.isclose(np.abs(q - p).sum() / 2, 1 - mass, atol=1e-12)
+    assert np.isclose(q[left] @ np.log(q[left] / p[left]), -np.log(mass), atol=1e-12)
+
+
 @given(generators, st.floats(1.1, 3), st.floats(0.5, 20))
 def test_the_penalty_is_not_the_same_after_a_shift(rng, penalty, shift):
     """Among positive logits, the log-odds of seen to unseen change by c (1 / theta - 1)."""
@@ -203,6 +230,11 @@ def test_each_token_is_drawn_on_an_interval_as_long_as_its_probability():
     p = np.tile([0.25, 0.0, 0.5, 0.25, 0.0], (6, 1))
     drawn = draw(p, Uniform(0.0, 0.2499, 0.25, 0.7499, 0.75, 1 - 2**-53))
     assert drawn.tolist() == [0, 0, 2, 2, 3, 3]
+
+
+def test_a_sum_that_falls_short_of_one_leaves_no_gap():
+    p = np.array([[0.3, 0.3, 0.39], [0.3, 0.3, 0.3]])
+    assert draw(p, Uniform(1 - 2**-53, 0.64)).tolist() == [2, 1]
 
 
 def test_the_counts_of_many_draws_fit_the_distribution(rng):

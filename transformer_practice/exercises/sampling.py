@@ -4,7 +4,7 @@ import numpy as np
 
 from transformer_core.models import sampling
 from transformer_core.ops import causal_keep
-from transformer_practice.engine.exercise import Exercise, Theorem
+from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point
 
 
@@ -54,12 +54,6 @@ def share_points():
         point("equally probable tokens", np.array([0.1, 0.3, 0.3, 0.3]), 0.4),
         point("generic, other sizes", np.array([[0.15, 0.5, 0.05, 0.3]]), 0.6),
     ]
-
-
-def least_that_have_it(point, outputs):
-    """Each row's kept tokens have the share together, by as much as they fall short."""
-    p, share = point.arguments["probabilities"], point.arguments["share"]
-    return float(np.maximum(share - (p * outputs["output"]).sum(axis=-1), 0).max())
 
 
 def penalty_points():
@@ -113,12 +107,7 @@ def cache_points():
 
 
 EXERCISES = [
-    Exercise(
-        forward=top_p_keep,
-        equations=("eq:top-p",),
-        points=share_points,
-        theorems=(Theorem("what is kept has the share together", least_that_have_it),),
-    ),
+    Exercise(forward=top_p_keep, equations=("eq:top-p",), points=share_points),
     Exercise(forward=penalised, equations=("eq:repetition-penalty",), points=penalty_points),
     Exercise(forward=drawn_tokens, equations=("eq:draw",), points=drawing_points),
     Exercise(forward=cached_keep, equations=("eq:cached-keep",), points=cache_points),
