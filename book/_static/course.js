@@ -13,21 +13,21 @@ for (const face of document.fonts) face.load();
     const boxes = document.querySelectorAll(
       "article :is(.formula, span.math, pre, .pst-scrollable-table-container, .cell_output .output, .notebook-figure)",
     );
-    for (const box of boxes) {
-      const scrolls = box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 1;
+    // All are measured before any is changed: the page is laid out once for them.
+    const measure = (box) => [box.scrollLeft, box.clientWidth && box.scrollWidth - box.clientWidth];
+    const measured = Array.from(boxes, measure);
+    boxes.forEach((box, n) => {
+      const scrolls = measured[n][1] > 1;
       box.classList.toggle("scrolls", scrolls);
-      if (!scrolls) {
-        box.removeAttribute("tabindex");
-        continue;
-      }
-      box.tabIndex = 0;
-      const seen = () => {
-        box.classList.toggle("more-before", box.scrollLeft > 2);
-        box.classList.toggle("more-after", box.scrollLeft < box.scrollWidth - box.clientWidth - 2);
+      if (!scrolls) return box.removeAttribute("tabindex");
+      const cue = ([left, hidden]) => {
+        box.classList.toggle("more-before", left > 2);
+        box.classList.toggle("more-after", left < hidden - 2);
       };
-      box.onscroll = seen;
-      seen();
-    }
+      box.tabIndex = 0;
+      box.onscroll = () => cue(measure(box));
+      cue(measured[n]);
+    });
   }
 
   // A fold whose title is a formula or a mark has a name that is read aloud.

@@ -333,11 +333,12 @@ const models = (() => {
           const [z, caches] = decoder.forward(embed(sequence, target));
           const row = core.tensor([1, spec.width], z.data.slice((T - 1) * spec.width));
           const [logits] = core.tiedReadout(row, target, p["readout.bias"]);
-          const [{ id, p: probability }] = best(logits, 1);
+          const [{ id, p: probability }, second] = best(logits, 2);
           const weights = weightsOf(everyOther(caches.slice(0, 3 * layers), 1, 3)).map(({ shape: [H, , S], data }) =>
             count(H, (h) => data.slice((h * T + T - 1) * S, (h * T + T) * S)));
           sequence.push(id);
-          steps.push({ character: written[id - PAD_START_END] ?? "", probability, weights, logits });
+          steps.push({ character: written[id - PAD_START_END] ?? "", probability, weights, logits,
+            next: { character: written[second.id - PAD_START_END] ?? "the end", probability: second.p } });
         }
         return steps;
       },

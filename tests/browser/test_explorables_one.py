@@ -78,6 +78,16 @@ def test_layer_norm(figure):
     assert "does not show" in figure.said()
 
 
+def test_layer_norm__grows_term_by_term(figure):
+    """The mean term makes the gradient sum to 0, the variance term makes it orthogonal to x̂."""
+    scale, mean, variance = (figure.row(name, 4) for name in ("scale", "mean", "variance"))
+    for terms, partial in {"1": scale, "2": scale + mean, "3": scale + mean + variance}.items():
+        figure.choose("terms", terms)
+        close(figure.row("dx", 4), partial)
+        assert (abs(figure.shown("sum")) < 1e-12) == (terms > "1")
+        assert (abs(figure.shown("along")) < 1e-12) == (terms == "3")
+
+
 def test_layer_norm__of_equal_numbers_is_a_division_by_zero(figure):
     figure.press("x0", *20 * ["ArrowDown"])
     figure.press("x3", *60 * ["ArrowUp"])

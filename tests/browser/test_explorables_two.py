@@ -75,6 +75,15 @@ def test_attention_starts_with_the_weights_of_the_chapter(explore):
     close(figure.grid("dscore", 3), np.array([12, -4, -8]) / 7)
 
 
+def test_attention_shows_gradients_when_they_are_asked_for(explore):
+    figure = explore("attention")
+    gradients = figure.root.get_by_text("quotient", exact=True)
+    arrows = figure.root.locator("path[stroke='var(--cotangent)'][visibility=visible]")
+    assert not gradients.is_visible() and arrows.count() == 0
+    figure.tick("gradients")
+    assert gradients.is_visible() and arrows.count() == 9
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_attention_follows_every_handle(explore, causal, scaled):
@@ -200,6 +209,13 @@ def through(block, x, skip, branch):
         return skip * dy + dx
 
     return y, backward
+
+
+def test_the_depth_figure_begins_where_the_skip_is_missed(explore):
+    figure = explore("depth")
+    chosen, gradient = figure.root.locator("select").input_value(), figure.shown("pre-gradient")
+    figure.choose("ways", "both")
+    assert chosen == "skip" and gradient < 1e-3 < figure.shown("pre-gradient")
 
 
 @pytest.mark.parametrize("ways", ["both", "skip", "branch", "noSkip", "noBranch"])
@@ -358,6 +374,7 @@ def test_the_means_over_the_masks_approach_the_input(explore):
     close(figure.grid("expected", 4), CATS)
     close(figure.grid("spread", 4), CATS**2 / 3)
     assert np.abs(mean - CATS).max() < 0.5
+    assert figure.root.locator("svg").count() == 2
     figure.tick("fresh", True)
     fresh = draw.uniforms(4) >= 0.25
     dx = ops.dropout_backward(CATS_COTANGENT, DropoutCache(fresh, 0.25))

@@ -365,6 +365,14 @@ def test_a_date_is_written_step_by_step_with_the_keyboard(reader, open_page):
     answer, said = view.figure.locator("output").first, view.figure.locator(".said")
     assert answer.inner_text() == "1998-03-06"  # at once
     assert said.inner_text().startswith("Writes the end")
+    assert "(then" in said.inner_text()  # what comes second
+    heads = view.figure.locator(".map tr:first-child th")
+    lit = "all => all.map(head => Number(head.style.getPropertyValue('--weight')))"
+    rows = view.figure.locator(".map tr:has(td[data-value])")
+    for row in (rows.nth(2), rows.nth(8)):
+        row.hover()
+        read = row.locator("td").evaluate_all("all => all.map(td => Number(td.dataset.value))")
+        assert heads.evaluate_all(lit) == read
     back = view.figure.get_by_role("button", name="Back")
     for _ in range(3):
         back.focus()

@@ -146,6 +146,7 @@ def test_a_link_opens_an_exhibit_which_ends_as_in_the_package(views):
     view.open("book/320_museum")
     box = view.tab.locator("#explorable-museum")
     height = box.bounding_box()["height"]
+    assert box.locator("select").input_value() == "attention-scale-forgotten-backward"
     address = view.tab.url + f"?exhibit={WRONG}&start=4#explorable-museum"
     view.tab.goto("about:blank")
     view.tab.goto(address)

@@ -11,7 +11,7 @@ explore("attention", ({ stage, controls, say }) => {
     value: [[1, 5], [-2, 4], [-1, 2]],
     doutput: [2, 1],
   });
-  const state = { ...fresh(), focus: 1, causal: false, scaled: true };
+  const state = { ...fresh(), focus: 1, causal: false, scaled: true, gradients: false };
 
   const forward = ({ query, key, value }) => {
     const stretch = state.scaled ? 1 : Math.SQRT2; // undoes the division by √d_k
@@ -51,7 +51,7 @@ explore("attention", ({ stage, controls, say }) => {
       step: scale / 10,
     };
   };
-  const asking = plane("queries and keys; gradients at half length", "Queries and keys in the plane, with their gradients", 160, 172, 72);
+  const asking = plane("queries and keys (gradients at half length)", "Queries and keys in the plane, with their gradients", 160, 172, 72);
   const answering = plane("values, output (dot) and cotangent", "Values, output and cotangent in the plane, with gradients", 160, 312, 44);
 
   const arrow = ({ drawing, at }, hue, width) => {
@@ -115,7 +115,8 @@ explore("attention", ({ stage, controls, say }) => {
       name.style.color = `var(--${HUES[what]})`;
       return make("tr", {}, name, ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b)));
     }))));
-  panels.append(make("div", {}, weights, result), make("div", {}, gradients));
+  const proof = make("div", {}, gradients);
+  panels.append(make("div", {}, weights, result), proof);
   stage.append(make("p", {}, "Softmax ignores what a row of scores has in common, so two entries are enough for the chapter's weights."));
 
   choice(controls, { name: "focus", label: "the loss reads", value: "1", options: { ...WORDS } }, (value) => {
@@ -132,6 +133,11 @@ explore("attention", ({ stage, controls, say }) => {
     state.scaled = on;
     paint();
     tell(on ? "Scores are divided by √2." : "Scores are not divided: the weights harden.");
+  });
+  toggle(controls, { name: "gradients", label: "gradients" }, (on) => {
+    state.gradients = on;
+    paint();
+    tell(on ? "Each arrow is the gradient of the point where it starts." : "Only what the forward pass sees.");
   });
   button(controls, "One step of descent", () => {
     const before = loss(state), grads = backward(forward(state)[1]);
@@ -156,7 +162,8 @@ explore("attention", ({ stage, controls, say }) => {
         label.setAttribute("text-anchor", what === "value" ? "end" : "start");
         label.setAttribute("x", x + (what === "value" ? -12 : 12));
         label.setAttribute("y", y + (what === "query" ? 18 : -8));
-        pulls[what][n](state[what][n], grads[what][n].map((v) => (what === "value" ? v : v / 2)));
+        pulls[what][n](state[what][n], grads[what][n].map((v) => (what === "value" ? v : v / 2)))
+          .setAttribute("visibility", state.gradients ? "visible" : "hidden");
       }
       discs.forEach((row, k) => {
         const [x, y] = (k ? answering : asking).at(state[k ? "value" : "key"][n]);
@@ -178,6 +185,7 @@ explore("attention", ({ stage, controls, say }) => {
     wish(result, state.doutput);
     tip.place(tipX, tipY, written(state.doutput));
     tip.point.dataset.value = state.doutput;
+    proof.hidden = !state.gradients;
     let gap = 0;
     for (const what of ["query", "key", "value"])
       measure(what).forEach((measured, place) => {

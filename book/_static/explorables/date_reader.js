@@ -20,16 +20,21 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
   map.setAttribute("aria-label", "What each written character looks at");
   stage.append(make("label", { className: "sentence" }, "A date ", field), make("p", { className: "sentence" }, "→ ", answer), map);
 
+  // The characters of the text are as blue as a written one looks at them.
+  const weightsOf = (step) => (which === mean ? step.mean : step.weights[which[0]][which[1]]);
+  const light = (step) => map.querySelectorAll("tr:first-child th").forEach((head, s) =>
+    head.style.setProperty("--weight", weightsOf(step)[s]));
+
   const drawAll = () => {
     const shown = steps.slice(0, written);
     answer.textContent = shown.map(({ character }) => character).join("");
     map.dir = /\p{Script=Arabic}|\p{Script=Hebrew}/u.test(text) ? "rtl" : "ltr";
     const head = make("tr", {}, make("td"), ...Array.from(text, (c) => make("th", {}, c)));
-    const rows = steps.map((step, n) => make("tr", {}, make("th", {}, n < written ? step.character || "end" : " "),
+    const rows = steps.map((step, n) => make("tr", { onpointerenter: () => n < written && light(step) }, make("th", {}, n < written ? step.character || "end" : " "),
       ...Array.from(text, (_, s) => {
         const cell = make("td");
         if (n >= written) return cell;
-        const weight = (which === mean ? step.mean : step.weights[which[0]][which[1]])[s];
+        const weight = weightsOf(step)[s];
         cell.style.setProperty("--weight", weight);
         cell.dataset.value = weight;
         return cell;
@@ -41,8 +46,9 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
     if (refusal) return say(refusal);
     const last = shown[shown.length - 1];
     if (!last) return say("");
+    light(last);
     const most = last.mean.indexOf(Math.max(...last.mean)), looks = Array.from(text)[most];
-    const sure = last.probability ? `, with probability ${number(last.probability, 3)}` : "";
+    const sure = last.next ? `, with probability ${number(last.probability, 3)} (then ${last.next.character}, ${number(last.next.probability, 3)})` : "";
     say(`Writes ${last.character || "the end"}${sure}; looks most at “${looks}”, place ${most + 1}.${
       written === steps.length ? models.doubt(text, answer.textContent) : ""}`);
   };

@@ -2,7 +2,7 @@
 explore("depth", ({ stage, controls, say }) => {
   const { button, canvas, choice, draw, handle, make, number, power, show, slider } = explore;
   const B = 1, T = 8, D = 32, HEADS = 4, F = 64, LONGEST = 24;
-  const state = { layers: 12, ways: "both", seed: 1 };
+  const state = { layers: LONGEST, ways: "skip", seed: 1 };
   const ones = core.tensor([D], new Float64Array(D).fill(1)), zeros = core.tensor([D]);
   const norm = (x) => core.layerNorm(x, ones, zeros, 1e-5);
   const rms = ({ data }) => Math.sqrt(data.reduce((sum, v) => sum + v * v, 0) / data.length);
@@ -98,7 +98,7 @@ explore("depth", ({ stage, controls, say }) => {
   const charts = { post: chart("Post-LN", "post"), pre: chart("Pre-LN", "pre") };
 
   const layers = slider(controls, { name: "layers", label: "layers", min: 1, max: LONGEST, step: 1, value: state.layers, format: String }, (value) => go(value));
-  choice(controls, { name: "ways", label: "what is switched off", value: "both",
+  choice(controls, { name: "ways", label: "what is switched off", value: state.ways,
     options: Object.fromEntries(Object.entries(WAYS).map(([key, { text }]) => [key, key === "both" ? "nothing" : text])) }, (value) => {
     state.ways = value;
     paint();
@@ -147,5 +147,5 @@ explore("depth", ({ stage, controls, say }) => {
 
   let model = branches(state.seed);
   paint();
-  say("Let the backward pass forget the skip and add layers. Then let it forget the branch: the sizes stay near 1.");
+  say("The backward pass forgets the skip. Take layers away; then let it forget the branch instead: the sizes stay near 1.");
 });

@@ -1,9 +1,9 @@
 // Dropout: the masks, the mean over them, and the gradient through them.
 explore("dropout", ({ stage, controls, say }) => {
   const { button, canvas, differences, draw, fraction, make, number, show, slider, toggle } = explore;
-  const x = core.from([4, 2, 2, -4]), dy = core.from([1, 2, -1, 1]), N = 4, LONGEST = 1000;
+  const x = core.from([4, 2, 2, -4]), dy = core.from([1, 2, -1, 1]), N = 4;
   const { uniform } = core.generator(290);
-  const state = { p: 0.5, mask: [1, 0, 1, 1], backward: null, inverted: true, fresh: false, means: [] };
+  const state = { p: 0.5, mask: [1, 0, 1, 1], backward: null, inverted: true, fresh: false, count: 0 };
   const sums = new Float64Array(N), squares = new Float64Array(N);
 
   // The package's dropout with a mask that is given: it keeps where the random number reaches p.
@@ -59,20 +59,7 @@ explore("dropout", ({ stage, controls, say }) => {
   }));
   forward.panel.append(coins);
 
-  // The means over all masks so far.
-  const history = canvas(panels, 320, 236, "Mean of the output over the masks so far, entry by entry");
-  const along = (n) => 24 + (290 * Math.log10(n)) / 3, height = (v) => 120 - 16 * Math.max(-6, Math.min(6, v));
-  draw(history, "text", { x: 0, y: 12 }, "Mean of y over the masks so far");
-  for (const v of [-4, -2, 0, 2, 4]) {
-    draw(history, "line", { x1: 24, x2: 314, y1: height(v), y2: height(v), stroke: "var(--line)", "stroke-dasharray": "4 3" });
-    draw(history, "text", { x: 18, y: height(v) + 4, "text-anchor": "end" }, number(v, 0));
-  }
-  for (const n of [1, 10, 100, 1000])
-    draw(history, "text", { x: along(n), y: 234, "text-anchor": n === 1000 ? "end" : "middle" }, String(n));
-  const lines = ["blue", "orange", "green", "purple"].map((hue) =>
-    draw(history, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": 2 }));
-
-  // Mean and variance over them, beside what the theorem says.
+  // Mean and variance over all masks so far, beside what the theorem says.
   const count = make("output", { ariaLive: "off", name: "count" });
   const row = (name) => Array.from({ length: N }, (_, i) => make("output", { ariaLive: "off", name: `${name}-${i}` }));
   const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread") };
@@ -88,12 +75,9 @@ explore("dropout", ({ stage, controls, say }) => {
     say(`What is kept is multiplied by ${state.inverted ? number(1 / (1 - value)) : 1}.`);
   });
   const press = (label, times) => button(controls, label, () => {
-    for (let n = 0; n < times; n += 1) {
-      if (state.means.length === LONGEST) restart();
-      throwCoins();
-    }
+    for (let n = 0; n < times; n += 1) throwCoins();
     paint();
-    say(`${state.means.length} masks: the mean of y is (${mean().map((v) => number(v)).join(", ")}).`);
+    say(`${state.count} masks: the mean of y is (${mean().map((v) => number(v)).join(", ")}).`);
   });
   press("Draw a mask", 1);
   press("Draw 100", 100);
@@ -110,15 +94,15 @@ explore("dropout", ({ stage, controls, say }) => {
     say(on ? "The backward pass has drawn its own mask: bars leave the measured lines." : "The mask of the forward pass: every bar reaches its line.");
   });
 
-  const restart = () => { state.means = []; sums.fill(0); squares.fill(0); };
+  const restart = () => { state.count = 0; sums.fill(0); squares.fill(0); };
   const throwCoins = (mask = drawn()) => {
     state.mask = mask;
     state.backward = drawn();
     const [y] = drop(x, state.mask);
     y.data.forEach((v, i) => { sums[i] += v; squares[i] += v * v; });
-    state.means.push([...sums].map((v) => v / (state.means.length + 1)));
+    state.count += 1;
   };
-  const mean = () => state.means[state.means.length - 1] ?? null;
+  const mean = () => (state.count ? [...sums].map((v) => v / state.count) : null);
   const gradient = () => drop(x, state.fresh ? state.backward : state.mask)[1](dy).data;
 
   for (let n = 0; n < 99; n += 1) throwCoins();
@@ -134,14 +118,13 @@ explore("dropout", ({ stage, controls, say }) => {
       coin[i].textContent = state.mask[i] ? "kept" : "dropped";
       coin[i].setAttribute("aria-label", `entry ${i}`);
       coin[i].setAttribute("aria-pressed", state.mask[i] === 1);
-      lines[i].setAttribute("d", state.means.map((row, n) => `${n ? "L" : "M"} ${along(n + 1)} ${height(row[i])}`).join(" "));
     }
-    show(count, state.means.length, String(state.means.length));
-    const scale = state.inverted ? 1 : 1 - state.p, drawnSoFar = state.means.length;
+    show(count, state.count, String(state.count));
+    const scale = state.inverted ? 1 : 1 - state.p;
     for (let i = 0; i < N; i += 1) {
       show(found.mean[i], means ? means[i] : NaN, means ? undefined : "–");
       show(found.expected[i], scale * x.data[i]);
-      show(found.variance[i], means ? squares[i] / drawnSoFar - means[i] ** 2 : NaN, means ? undefined : "–");
+      show(found.variance[i], means ? squares[i] / state.count - means[i] ** 2 : NaN, means ? undefined : "–");
       show(found.spread[i], scale ** 2 * state.p / (1 - state.p) * x.data[i] ** 2);
     }
   };

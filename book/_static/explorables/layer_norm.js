@@ -15,7 +15,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
   const norm = (a) => Math.hypot(...a);
   const written = (v) => fraction(Math.abs(v) < 1e-12 ? 0 : v);
 
-  const state = { ...structuredClone(CATS), exponent: NO_EPS, outside: false };
+  const state = { ...structuredClone(CATS), exponent: NO_EPS, outside: false, terms: 3 };
   const width = Math.max(280, Math.min(stage.clientWidth, 640));
   const column = (width - LEFT) / 4;
   const centre = (i) => LEFT + (i + 0.5) * column;
@@ -52,10 +52,12 @@ explore("layer_norm", ({ stage, controls, say }) => {
     const [, cache] = run(x), cotangent = core.from([dy]);
     const [xHat, plain] = run(x, ones);
     const terms = core.layerNormTerms(cotangent, cache);
+    const shown = Object.keys(TERMS).slice(0, state.terms);
     const unscaled = core.layerNormBackward(cotangent, plain).dx;
     return {
       mu: mean(x), s: 1 / cache.invStd.data[0], xHat: [...xHat.data],
       dx: [...core.layerNormBackward(cotangent, cache).dx.data],
+      shown, partial: COLUMNS.map((i) => shown.reduce((sum, key) => sum + terms[key].data[i], 0)),
       scale: terms.scale.data, mean: terms.mean.data, variance: terms.variance.data,
       outside: Array.from(unscaled.data, (v, i) => v * gamma[i]),
       measured: explore.differences((row) => inner(run(row)[0].data, dy), x),
@@ -84,10 +86,10 @@ explore("layer_norm", ({ stage, controls, say }) => {
   };
 
   const drawBars = (now) => {
-    const shown = state.outside ? [...now.dx, ...now.outside] : now.dx;
+    const most = state.outside ? [...now.dx, ...now.outside] : now.dx;
     const ends = COLUMNS.flatMap((i) => [1, -1].map((sign) =>
       Object.keys(TERMS).reduce((sum, key) => sum + Math.max(0, sign * now[key][i]), 0)));
-    const limit = 1.08 * Math.max(0.2, ...ends, ...shown.map(Math.abs));
+    const limit = 1.08 * Math.max(0.2, ...ends, ...most.map(Math.abs));
     const y = (v) => top + BARS / 2 - (v / limit) * (BARS / 2);
     draw(picture, "text", { x: 2, y: y(0) + 5, class: "letter" }, "x̄");
     draw(picture, "line", { x1: LEFT, x2: width, y1: y(0), y2: y(0), class: "axis" });
@@ -95,16 +97,16 @@ explore("layer_norm", ({ stage, controls, say }) => {
     COLUMNS.forEach((i) => {
       const x = centre(i) - thick;
       let up = 0, down = 0;
-      for (const [key, name] of Object.entries(TERMS)) {
+      for (const key of now.shown) {
         const value = now[key][i], from = value > 0 ? up : down;
         if (value > 0) up += value; else down += value;
         const bar = draw(picture, "rect", { x, width: thick, y: Math.min(y(from), y(from + value)),
           height: Math.abs(y(value) - y(0)), fill: `var(--${key}-term)` });
         explore.show(bar, value, "");
         bar.dataset.name = `${key}${i}`;
-        draw(bar, "title", {}, `${name} ${written(value)}`);
+        draw(bar, "title", {}, `${TERMS[key]} ${written(value)}`);
       }
-      const at = y(now.dx[i]), wide = x + thick + 14;
+      const at = y(now.partial[i]), wide = x + thick + 14;
       draw(picture, "line", { x1: x - 4, x2: wide, y1: at, y2: at, stroke: "var(--ink)" });
       draw(picture, "path", { d: `M ${x + thick / 2} ${at - 8} l 8 8 l -8 8 l -8 -8 z`, fill: "var(--ink)",
         stroke: "var(--paper)", "stroke-width": 1.5 });
@@ -116,7 +118,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
           fill: "none", stroke: "var(--wrong)", "stroke-width": 2, "stroke-dasharray": "4 3", class: "ghost" });
       }
       const label = draw(picture, "text", { x: centre(i), y: top + BARS + 22, "text-anchor": "middle" });
-      explore.show(label, now.dx[i], written(now.dx[i]));
+      explore.show(label, now.partial[i], written(now.partial[i]));
       label.dataset.name = `dx${i}`;
       if (!state.outside) return;
       const wrong = draw(picture, "text", { x: centre(i), y: top + BARS + 42, "text-anchor": "middle",
@@ -137,7 +139,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
     drawBars(now);
     const apart = now.dx.map((v, i) => v - now.measured[i]);
     const scale = Math.max(norm(now.dx), norm(now.measured), 1e-12);
-    const gradient = state.outside ? now.outside : now.dx;
+    const gradient = state.outside ? now.outside : now.partial;
     const sum = gradient.reduce((total, v) => total + v, 0), along = inner(gradient, now.xHat);
     const small = (v) => (Math.abs(v) < 1e-12 ? "0" : Math.abs(v) < 0.005 ? power(v) : number(v));
     writeError(norm(apart) / scale, power(norm(apart) / scale, 0));
@@ -147,7 +149,8 @@ explore("layer_norm", ({ stage, controls, say }) => {
     const verdict = !state.outside ? ""
       : gap < 1e-12 * Math.max(1, norm(now.dx)) ? " γ outside the means gives the same: the mistake does not show here."
         : ` γ outside the means is wrong by ${number(gap / Math.max(norm(now.dx), norm(now.outside)))} of the norm.`;
-    say(`${move} The gradient is (${now.dx.map(written).join(", ")}).${verdict}`.trim());
+    const what = ["The scale term alone", "Scale and mean term", "The gradient"][state.terms - 1];
+    say(`${move} ${what}: (${now.partial.map(written).join(", ")}).${verdict}`.trim());
   };
 
   const legend = explore.make("p", { className: "numbers" });
@@ -165,6 +168,11 @@ explore("layer_norm", ({ stage, controls, say }) => {
 
   explore.toggle(controls, { name: "outside", label: "γ outside the means, a mistake" }, (checked) => {
     state.outside = checked;
+    update();
+  });
+  explore.choice(controls, { name: "terms", label: "terms", value: "3",
+    options: { 1: "scale alone", 2: "scale and mean", 3: "all three" } }, (count) => {
+    state.terms = Number(count);
     update();
   });
   explore.slider(controls, { name: "eps", label: "ε", min: NO_EPS, max: 1, step: 0.5, value: NO_EPS,

@@ -1,0 +1,40 @@
+"""What the heaviest pages cost before anything is pressed, on a desk and on a phone."""
+
+import json
+
+import pytest
+from helpers.texts import ROOT
+
+HTML = ROOT / "_build" / "html"
+if not (HTML / "index.html").exists():
+    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+
+HEAVY = ["book/intro"] + [
+    f"{folder}/{path.stem}"
+    for folder in ("book", "notebooks")
+    for path in sorted(HTML.glob(f"{folder}/*.html"), key=lambda path: path.stat().st_size)[-4:]
+]
+# Of the thread that draws the page, in ms of processor time, which other work on the machine does
+# not lengthen. A processor four times slower takes four times as long: at most 600 ms.
+LONGEST_TASK, FIRST_PAINT = 150, 400
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("page", HEAVY)
+def test_a_page_is_soon_there_and_never_stands_still(browser, page, width):
+    with browser.new_context(offline=True, viewport={"width": width, "height": 900}) as context:
+        tab = context.new_page()
+        browser.start_tracing(page=tab, categories=["toplevel", "loading", "devtools.timeline"])
+        tab.goto((HTML / f"{page}.html").as_uri())
+        tab.evaluate("() => new Promise(requestIdleCallback)")
+        events = json.loads(browser.stop_tracing())["traceEvents"]
+    painted = [event for event in events if event["name"] == "firstContentfulPaint"][-1]
+    tasks = [
+        (event["ts"], event["tdur"] / 1000)
+        for event in events
+        if (event["pid"], event["tid"]) == (painted["pid"], painted["tid"])
+        and "RunTask" in event["name"]
+        and "tdur" in event
+    ]
+    assert 1 < max(time for _, time in tasks) < LONGEST_TASK
+    assert 1 < sum(time for begin, time in tasks if begin < painted["ts"]) < FIRST_PAINT
