@@ -457,22 +457,21 @@ CLIPPED = """() => [...document.querySelectorAll("article .formula")]
     .map((box) => box.textContent)"""
 
 
-DRAWN = """() => new Promise((done) =>
-    requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"""
-
-
 def test_folded_answers_open_on_a_click(tab):
+    """And those of each kind with the keyboard, of which the first is tried."""
+    tab.set_viewport_size({"width": 800, "height": 900})  # no graph is pinned, and moves
+    kinds = set()
     for fold in tab.locator("article details:not(.live)").all():
         inside = fold.locator(":scope > :not(summary)").first
         assert not inside.is_visible()
-        summary = fold.locator("summary").first
-        summary.scroll_into_view_if_needed()
-        tab.evaluate(DRAWN)  # a pinned graph goes forward with the scrolling, and may grow
-        summary.click()
+        fold.locator("summary").first.click()
         assert inside.is_visible()
-        tab.keyboard.press("Enter")
-        assert not inside.is_visible()
-        tab.keyboard.press("Enter")
+        if (kind := fold.get_attribute("class")) not in kinds:
+            kinds.add(kind)
+            tab.keyboard.press("Enter")
+            assert not inside.is_visible()
+            tab.keyboard.press("Enter")
+            assert inside.is_visible()
     for fold in tab.locator("article .admonition.dropdown").all():
         inside = fold.locator(":scope > :not(.admonition-title, button)").first
         assert not inside.is_visible()
