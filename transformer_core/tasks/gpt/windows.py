@@ -60,6 +60,7 @@ def windows(
     check_positive_int("length", length)
     check_whole("seed", seed)
     check_positive_int("first", first)
+    size, length = int(size), int(length)
     whole = (len(ids) - 1) // length - 1  # wherever the first of them begins
     if whole < size:
         raise ValueError(
