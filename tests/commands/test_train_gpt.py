@@ -26,7 +26,8 @@ def test_it_learns_and_prints_what_it_learned(tmp_path, train, capsys):
     )
     history = Run(tmp_path / "run").history()
     assert history[-1]["loss"] < 0.5 * history[0]["loss"]
-    assert gpt < 1.2 * counts and both < 1.02 * min(gpt, counts)
+    assert counts < gpt < 0.5  # sentences that repeat are easy to count
+    assert both < 1.1 * counts
 
 
 @pytest.mark.slow

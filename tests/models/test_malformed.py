@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from helpers.malformed import Ids, Setting, Table, call, count, whole
+from helpers.malformed import Ids, Setting, Table, call, count, not_negative, positive, whole
 
 from transformer_core import models
 from transformer_core.layers import LayerSpec
@@ -28,6 +28,7 @@ OBJECTS = {
     "Bert": Bert(SPEC, STACK, seeded(), tied=True, segments=2),
     "Decoder": DECODER,
     "Encoder": Encoder(SPEC, 2, seeded(), True),
+    "Sampling": models.Sampling(1.1, 0.7, 2, 0.9, 0.1),
     "EncoderDecoder": PAIR,
     "Gpt": GPT,
 }
@@ -105,6 +106,26 @@ LINES = {
         value="B 2 S 3",
     ),
     "Gpt.step": call(lambda tokens: GPT.step(tokens, GPT.begin(2)), tokens="ids 2"),
+    "Sampling": call(
+        lambda **given: models.Sampling(**given),
+        penalty=positive(1.1),
+        temperature=not_negative(0.7),
+        top_k=count(2, lambda v: 1 <= v < 2**31, optional=True),
+        top_p=Setting(0.9, lambda v: 0 < v <= 1),
+        min_p=Setting(0.1, lambda v: 0 <= v <= 1),
+    ),
+    "Sampling.distribution": {"logits": "... V", "seen": "booleans B N V"},
+    "sample": call(
+        lambda start, end, longest, start_lengths: next(
+            models.sample(
+                GPT, start, seeded(), end=end, longest=longest, start_lengths=start_lengths
+            )
+        ),
+        start=Ids("B S", least=0),
+        end=count(1, lambda v: 0 <= v < 9, optional=True),
+        longest=count(7, lambda v: 5 <= v <= 10, optional=True),
+        start_lengths=Ids("B", below=5, optional=True),
+    ),
     "StackSpec": sized(lambda stack, rng: EncoderDecoder(SPEC, STACK, stack, rng)),
     "beam_search": call(partial(models.beam_search, PAIR), source="ids B T"),
     "greedy_search": call(partial(models.greedy_search, PAIR), source="ids B T"),

@@ -184,7 +184,10 @@ LINES |= {
     "KneserNey.distribution": {"history": Ids("T")},
     "best_weight": {"one": NATS, "other": NATS, "steps": whole(3)},
     "bits_per_byte": {"losses": "T", "ids": Ids("S"), "sizes": Ids("V", least=1)},
-    "join_texts": call(partial(gpt_windows.join_texts, PAIRS), texts=texts(["the cat"])),
+    "join_texts": call(
+        partial(gpt_windows.join_texts, PAIRS),
+        texts=Choice(["the cat"], [None, 3, [3], [None], [["a"]], {3}, "text"]),
+    ),
     "mix": {"one": NATS, "other": NATS, "weight": Setting(0.3, lambda v: 0 < v < 1)},
     "token_losses": call(partial(gpt_windows.token_losses, GPT), ids=Ids("N"), together=whole(2)),
     "windows": call(

@@ -83,7 +83,9 @@ def top_p(logits: np.ndarray, share: float) -> np.ndarray:
     Source: Holtzman et al. 2020.
     """
     check_logits(logits)
-    check_share("share", share)
+    check_real("share", share)
+    if not 0 < share <= 1:
+        raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
     if share == 1:  # which a sum may reach early, by rounding
         return logits.copy()
     p, _ = softmax(logits)
@@ -107,8 +109,9 @@ def min_p(logits: np.ndarray, share: float) -> np.ndarray:
     Source: Nguyen et al. 2025.
     """
     check_logits(logits)
-    if share != 0:
-        check_share("share", share)
+    check_real("share", share)
+    if not 0 <= share <= 1:
+        raise ValueError(f"share: expected a number from 0 to 1, got {share}")
     p, _ = softmax(logits)
     return ruled_out(logits, p >= share * p.max(axis=-1, keepdims=True))
 
@@ -251,6 +254,7 @@ def sample(
             f"longest: expected at most {model.longest + 1} tokens, got {longest}"
         )
     if end is not None:
+        check_shape("end", np.array(end))
         check_ids("end", np.array(end), model.vocabulary)
     batch = len(start)
     prompts, given = prompts_of(model, start, start_lengths, (batch,), longest - 2)
@@ -296,10 +300,3 @@ def check_logits(logits):
         raise ValueError(
             "logits: expected finite numbers, or -inf beside them, got others"
         )
-
-
-def check_share(name, share):
-    """Raise ``ValueError`` unless a share is above 0 and at most 1."""
-    check_real(name, share)
-    if not 0 < share <= 1:
-        raise ValueError(f"{name}: expected a number above 0, up to 1, got {share}")

@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 
 from transformer_core.foundation.checks import (
+    LARGEST_SIZE,
     check_floats,
     check_ids,
     check_positive_int,
@@ -54,10 +55,12 @@ def windows(
     first : int
     """
     check_shape("ids", ids, "N")
+    check_ids("ids", ids, LARGEST_SIZE)
     check_positive_int("size", size)
     check_positive_int("length", length)
     check_whole("seed", seed)
     check_positive_int("first", first)
+    size, length = int(size), int(length)
     whole = (len(ids) - 1) // length - 1  # wherever the first of them begins
     if whole < size:
         raise ValueError(
@@ -123,9 +126,10 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
         As :func:`token_bytes` gives them.
     """
     check_shape("ids", ids, "N")
-    check_floats("losses", losses, len(ids) - 1)
-    check_ids("ids", ids, len(sizes))
     check_shape("sizes", sizes, "V")
+    check_ids("sizes", sizes, LARGEST_SIZE)
+    check_losses("losses", losses, len(ids) - 1)
+    check_ids("ids", ids, len(sizes))
     total = sizes[ids[1:]].sum()
     if total == 0:
         raise ValueError("ids: expected tokens that have bytes, got none")
@@ -134,8 +138,8 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
 
 def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
     """Return -ln of the mean of two models' probabilities, the first of this weight."""
-    check_floats("one", one, "N")
-    check_floats("other", other, len(one))
+    check_losses("one", one, "N")
+    check_losses("other", other, len(one))
     check_real("weight", weight)
     if not 0 < weight < 1:
         raise ValueError(f"weight: expected a number in (0, 1), got {weight}")
@@ -149,3 +153,10 @@ def best_weight(one: np.ndarray, other: np.ndarray, steps: int = 50) -> float:
     for _ in range(steps):
         weight *= float(np.exp(mix(one, other, weight) - one).mean())
     return weight
+
+
+def check_losses(name, losses, *shape):
+    """Raise ``ValueError`` unless losses are an array of real floating-point numbers."""
+    check_floats(name, losses, *shape)
+    if losses.dtype.kind != "f":
+        raise ValueError(f"{name}: expected real numbers, got {losses.dtype}")
