@@ -135,14 +135,15 @@ def differs(changed):
     )
 
 
-def test_every_mistake_of_an_op_a_layer_an_optimiser_or_between_ranks_is_planted():
+def test_every_mistake_of_an_op_a_layer_an_optimiser_sampling_or_between_ranks_is_planted():
     rooms = ("ops/", "layers/", "optim/")
     ours = {m.name for m in MUTANTS.values() if m.file.startswith(rooms)}
     ours |= {
         changed.about.name
         for exercise in every_exercise()
         for changed in catalogue_of(exercise)
-        if changed.about.file.startswith(("distributed/", "ranks/")) and differs(changed)
+        if changed.about.file.startswith(("distributed/", "ranks/", "models/sampling"))
+        and differs(changed)
     }
     tried = {answer.label for answer in PLANTED}
     others = set().union(*NOT_PLANTED.values())

@@ -1,5 +1,7 @@
 """Chapter 570: the next token is drawn, and read with a cache."""
 
+from typing import Any
+
 import numpy as np
 
 from transformer_core.models import sampling
@@ -31,7 +33,8 @@ def penalised(logits: np.ndarray, seen: np.ndarray, penalty: float) -> np.ndarra
 
 def drawn_tokens(probabilities: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return the token of each row on whose interval the row's number falls."""
-    return sampling.draw(probabilities, Given(numbers))
+    rng: Any = Given(numbers)
+    return sampling.draw(probabilities, rng)
 
 
 def cached_keep(past: int, new: int) -> np.ndarray:
