@@ -47,7 +47,9 @@ EDITS = {
         "            current = Pieces(current, partial(global_norm, map=map))\n": "",
         "        self.norm, self.publish = (norm or current.norm, current.publish)\n": "",
         "\n        self.publish()": "",
-        "        factor = 1.0\n\n": "",
+        "        factor = 1.0\n": "",
+        "apply(grads, factor)": "apply(grads)",
+        "apply(self, grads, factor)": "apply(self, grads)",
         "        def update(name, parameter, grad, *averages):\n": "",
         "            self.update(name, parameter, factor * grad, *averages)\n": "",
         "update if factor < 1 else self.update": "self.update",
@@ -157,7 +159,7 @@ def collect(modules):
                 f"{part}: expected one part of this name, got one of {modules_of[part]} "
                 f"and one of {name}"
             )
-    return texts
+    return {(m, part): modules[m].text(part, attributes, complete=True) for m, part in needed}
 
 
 def origin(name, part, modules):
@@ -209,14 +211,18 @@ class Module:
                 alone = ast.ImportFrom(origin, [alias], 0) if origin else ast.Import([alias])
                 self.outside[name] = ast.unparse(alone)
 
-    def text(self, part, attributes):
-        """Return a part: of a class, the methods that have one of the names, or a __name__."""
+    def text(self, part, attributes, complete=False):
+        """Return a part: of a class, the methods that have one of the names, or a __name__.
+
+        Until all names are known, a text that gives way may stand in a method that is missing.
+        """
         node = self.parts[part]
         if self.in_script:
             return ast.get_source_segment(self.source, node)
         short = ast.unparse(Shortener(attributes).visit(deepcopy(node)))
-        edits = Mutant(part, "", "this part", EDITS.get(part, {}), "")
-        for start, end, new in sorted(places(short, edits), reverse=True):
+        edits = {old: new for old, new in EDITS.get(part, {}).items() if complete or old in short}
+        change = Mutant(part, "", "this part", edits, "")
+        for start, end, new in sorted(places(short, change), reverse=True):
             short = short[:start] + new + short[end:]
         return "\n".join(map(bare, short.splitlines()))
 
