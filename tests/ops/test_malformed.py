@@ -50,7 +50,7 @@ LINES = {
     "soft_cap": {"cap": positive(1.5)},
     "split_heads": {"x": "anything B T 6", "heads": count(2, lambda v: v in (1, 2, 3))},
     "window_keep": {"window": whole(2)},
-    "tied_readout": {"h": "... D", "bias": "V"},
+    "tied_readout": {"h": "... D", "bias": "optional V"},
 }
 HANDED_ON = {"tied_readout_backward"}
 OPS = Table("tests/ops/test_malformed.py", [ops], LINES, NAMES, indirect=HANDED_ON)
