@@ -127,8 +127,8 @@ explore("byte_pairs", ({ stage, controls, say }) => {
 
   field.addEventListener("input", () => { state.text = field.value; paint(); });
   const go = (merges) => { state.merges = merges; paint(); };
-  const back = button(controls, "Back", () => go(state.merges - 1));
   const forward = button(controls, "Merge", () => go(state.merges + 1));
+  const back = button(controls, "Back", () => go(state.merges - 1));
   button(controls, "20 merges", () => go(state.merges + 20));
   choice(controls, { name: "ties", label: "a tie goes to", value: state.ties,
     options: { ids: "the smallest ids", first: "the pair met first", bytes: "the greatest bytes" } },

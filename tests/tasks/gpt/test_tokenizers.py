@@ -4,12 +4,11 @@ import sys
 from unicodedata import category
 
 import pytest
+import tokenizers
 
 from transformer_core.tasks.gpt.byte_pairs import END_OF_TEXT, BytePairs, train_byte_pairs
 from transformer_core.tasks.gpt.pretokens import pretokens
 from transformer_core.tasks.texts.documentation import documentation
-
-tokenizers = pytest.importorskip("tokenizers")
 
 LINES = 10_000
 SIZES = 300, 1000, 4096
