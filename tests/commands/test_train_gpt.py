@@ -73,8 +73,8 @@ def test_write_streams_and_a_seed_gives_the_same_text(uninterrupted, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--temperature", "-1"], "value: expected a number of at least 0, got -1.0"),
-        (["--top-p", "0"], "share: expected a number above 0, up to 1, got 0.0"),
+        (["--temperature", "-1"], "temperature: expected a number of at least 0, got -1.0"),
+        (["--top-p", "0"], "top_p: expected a number above 0, up to 1, got 0.0"),
         (["--seed", "-1"], "seed: expected a whole number of at least 0, got -1"),
     ],
 )

@@ -372,11 +372,11 @@ def test_the_prompt_counts_as_seen(rng):
     "settings, message",
     [
         ({"penalty": 0}, "penalty: expected a positive number, got 0"),
-        ({"temperature": -1}, "value: expected a number of at least 0, got -1"),
-        ({"top_k": 0}, "count: expected a whole number of at least 1, got 0"),
-        ({"top_p": 0}, "share: expected a number above 0, up to 1, got 0"),
-        ({"top_p": 1.5}, "share: expected a number above 0, up to 1, got 1.5"),
-        ({"min_p": -0.1}, "share: expected a number from 0 to 1, got -0.1"),
+        ({"temperature": -1}, "temperature: expected a number of at least 0, got -1"),
+        ({"top_k": 0}, "top_k: expected a whole number of at least 1, got 0"),
+        ({"top_p": 0}, "top_p: expected a number above 0, up to 1, got 0"),
+        ({"top_p": 1.5}, "top_p: expected a number above 0, up to 1, got 1.5"),
+        ({"min_p": -0.1}, "min_p: expected a number from 0 to 1, got -0.1"),
     ],
 )
 def test_bad_settings_are_named(settings, message):

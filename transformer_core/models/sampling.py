@@ -83,9 +83,7 @@ def top_p(logits: np.ndarray, share: float) -> np.ndarray:
     Source: Holtzman et al. 2020.
     """
     check_logits(logits)
-    check_real("share", share)
-    if not 0 < share <= 1:
-        raise ValueError(f"share: expected a number above 0, up to 1, got {share}")
+    check_share("share", share)
     if share == 1:  # which a sum may reach early, by rounding
         return logits.copy()
     p, _ = softmax(logits)
@@ -109,9 +107,7 @@ def min_p(logits: np.ndarray, share: float) -> np.ndarray:
     Source: Nguyen et al. 2025.
     """
     check_logits(logits)
-    check_real("share", share)
-    if not 0 <= share <= 1:
-        raise ValueError(f"share: expected a number from 0 to 1, got {share}")
+    check_share("share", share, zero=True)
     p, _ = softmax(logits)
     return ruled_out(logits, p >= share * p.max(axis=-1, keepdims=True))
 
@@ -172,7 +168,12 @@ class Sampling:
     min_p: float = 0.0
 
     def __post_init__(self):
-        self.distribution(np.zeros((1, 1)), np.ones((1, 1), bool))
+        check_positive("penalty", self.penalty)
+        check_not_negative("temperature", self.temperature)
+        if self.top_k is not None:
+            check_positive_int("top_k", self.top_k)
+        check_share("top_p", self.top_p)
+        check_share("min_p", self.min_p, zero=True)
 
     def distribution(self, logits: np.ndarray, seen: np.ndarray) -> np.ndarray:
         """Return the probabilities of the next token (..., V), in float64.
@@ -300,3 +301,11 @@ def check_logits(logits):
         raise ValueError(
             "logits: expected finite numbers, or -inf beside them, got others"
         )
+
+
+def check_share(name, share, zero=False):
+    """Raise ``ValueError`` unless a share is above 0, or 0 where that may be, and at most 1."""
+    check_real(name, share)
+    if not (0 <= share <= 1 if zero else 0 < share <= 1):
+        bounds = "from 0 to 1" if zero else "above 0, up to 1"
+        raise ValueError(f"{name}: expected a number {bounds}, got {share}")

@@ -45,6 +45,7 @@ def cached_keep(past: int, new: int) -> np.ndarray:
 def share_points():
     p = np.array([0.08, 0.31, 0.02, 0.19, 0.27, 0.13])
     rows = np.stack([p, p[::-1], np.roll(p, 2)])
+    many = 0.8 ** np.arange(12)
 
     def point(name, p, share):
         return Point(name, {"probabilities": p, "share": share}, sizes={"V": p.shape[-1]})
@@ -56,6 +57,7 @@ def share_points():
         point("a share of nearly all", rows, 0.99),
         point("equally probable tokens", np.array([0.1, 0.3, 0.3, 0.3]), 0.4),
         point("generic, other sizes", np.array([[0.15, 0.5, 0.05, 0.3]]), 0.6),
+        point("generic, many tokens", many[::-1] / many.sum(), 0.9),
     ]
 
 

@@ -191,7 +191,7 @@ def others_of(value, default=None):
 
 def by_substitution(output):
     """Find an argument in whose place another value would make the output right."""
-    case, *rest = output.cases[:2]
+    case, *rest = output.cases
     if not case.own.any():
         return ""
     probes = output.probes
