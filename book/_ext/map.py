@@ -84,10 +84,10 @@ def layer(x, top, *parts):
 
 
 def row(y, title, *parts):
-    """Parts side by side under a title: ``"240 optimiser / Adam, AdamW"``."""
+    """Parts side by side, under a title where there is one: ``"240 optimiser / Adam, AdamW"``."""
     width = (WIDTH - 2 - 6 * (len(parts) - 1)) / len(parts)
-    return [Words(1, y, title, "title")] + [
-        Part(part[:3], 1 + n * (width + 6), y + 8, width, 36, *part[4:].split(" / "))
+    return [Words(1, y, title, "title")] * bool(title) + [
+        Part(part[:3], 1 + n * (width + 6), y + 7, width, 32, *part[4:].split(" / "))
         for n, part in enumerate(parts)
     ]
 

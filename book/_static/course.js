@@ -56,7 +56,7 @@ for (const face of document.fonts) face.load();
     new ResizeObserver(() => {
       cancelAnimationFrame(waiting);
       waiting = requestAnimationFrame(scrollers);
-    }).observe(document.querySelector("article"));
+    }).observe(document.body);
     document.addEventListener("toggle", scrollers, true);
     addEventListener("beforeprint", () => {
       for (const fold of document.querySelectorAll("article details:not(.hide, .live)")) fold.open = true;

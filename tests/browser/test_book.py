@@ -600,9 +600,16 @@ def test_search_shows_the_first_words_of_a_place_from_the_folder(front):
 def test_what_every_object_has_is_searched_like_any_other_word(front, words):
     front.goto(f"{url('search')}?q={words}")
     front.locator(
-        ".search-summary", has_text=re.compile("search (finished|did not match)")
+        ".search-summary", has_text=re.compile("earch (finished|did not match)")
     ).wait_for()
     assert "undefined" not in front.locator("#search-results").inner_text()
+
+
+@pytest.mark.parametrize("page", ["search", "genindex"])
+def test_a_page_without_an_article_has_no_error(views, page):
+    view = views().open(page)
+    view.tab.wait_for_load_state()
+    assert view.errors == []
 
 
 def test_search_puts_ten_after_nine(front):

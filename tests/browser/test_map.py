@@ -38,6 +38,22 @@ STICKING_OUT = """() => [...document.querySelectorAll(".architecture a")].filter
 }).map((link) => link.textContent)"""
 
 
+def test_no_title_lies_across_a_box(view):
+    tab = open_page(view, "intro", LAPTOP)
+    assert tab.locator(".architecture text.title").count() > 6
+    assert tab.evaluate(ACROSS_A_BOX) == []
+
+
+ACROSS_A_BOX = """() => [...document.querySelectorAll(".architecture text.title")].filter((title) => {
+    const words = title.getBoundingClientRect();
+    return [...title.closest("svg").querySelectorAll("a rect")].some((rect) => {
+        const box = rect.getBoundingClientRect();
+        return words.left < box.right && words.right > box.left
+            && words.top + 2 < box.bottom && words.bottom - 2 > box.top;
+    });
+}).map((title) => title.textContent)"""
+
+
 def test_the_front_page_shows_the_map_in_one_row(view):
     tab = open_page(view, "intro", LAPTOP)
     boxes = [panel.bounding_box() for panel in tab.locator(".architecture svg").all()]
