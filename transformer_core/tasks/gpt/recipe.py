@@ -45,9 +45,9 @@ DEFAULTS = {
     "text": None,  # the documentation that is installed
     "minutes": 8.0,
     "steps": None,
-    "batch": 16,
+    "batch": 8,
     "optimizer": "muon",
-    "learning_rate": 3e-3,
+    "learning_rate": 2e-3,
     "beta2": 0.95,
     "max_norm": 1.0,
     "seed": 0,

@@ -1,0 +1,120 @@
+"""The GPT of the command line against the counts of the same tokens, and both mixed."""
+
+import time
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from transformer_core.foundation.files import from_safetensors
+from transformer_core.models import Sampling
+from transformer_core.optim import warmup_stable_decay
+from transformer_core.tasks.gpt.byte_pairs import BytePairs
+from transformer_core.tasks.gpt.kneser_ney import KneserNey
+from transformer_core.tasks.gpt.recipe import (
+    DEFAULTS,
+    TOKENIZER,
+    TOKENS,
+    build,
+    make_optimizer,
+    prepare,
+)
+from transformer_core.tasks.gpt.windows import (
+    best_weight,
+    bits_per_byte,
+    mix,
+    token_bytes,
+    token_losses,
+    windows,
+)
+from transformer_core.tasks.gpt.writing import write
+from transformer_core.training import train
+
+STEPS, POINTS = 6000, 12
+SHARES = [2.0**-k for k in range(8, -1, -1)]  # of the tokens that are counted
+PROMPTS = "Return the ", "If the argument ", "A class that "
+COOLER = Sampling(0.7)
+
+
+def runs():
+    """The settings of every run."""
+    yield {"seed": 0}
+
+
+@cache
+def prepared():
+    """The tokens of the parts of the text, the byte pairs, and the bytes of each token."""
+    files = prepare(dict(DEFAULTS))
+    ids, _ = from_safetensors(TOKENS, files[TOKENS])
+    with TemporaryDirectory() as folder:
+        path = Path(folder, TOKENIZER)
+        path.write_bytes(files[TOKENIZER])
+        pairs = BytePairs.load(path)
+    return ids, pairs, token_bytes(pairs)
+
+
+def counted(share):
+    """What is found by counting the first of the tokens: bits per byte, losses, seconds."""
+    ids, _, sizes = prepared()
+    begin = time.process_time()
+    counts = KneserNey(ids["training"][: int(share * len(ids["training"]))], len(sizes))
+    seconds = time.process_time() - begin
+    losses = {part: counts.losses(ids[part]) for part in ("tuning", "held_out")}
+    return bits_per_byte(losses["held_out"], ids["held_out"], sizes), losses, seconds
+
+
+def run(seed, steps=STEPS, points=POINTS):
+    """One training, measured on the held-out names as it goes on, alone and in the mixture."""
+    ids, pairs, sizes = prepared()
+    settings = DEFAULTS | {"seed": seed}
+    gpt = build(settings)
+    _, of_counts, _ = counted(1.0)
+    curve = []
+
+    def bits(losses):
+        return round(bits_per_byte(losses, ids["held_out"], sizes), 4)
+
+    def measure(history):
+        if len(history) % (steps // points):
+            return
+        found = {part: token_losses(gpt, ids[part]) for part in of_counts}
+        weight = best_weight(found["tuning"], of_counts["tuning"])
+        curve.append(
+            {
+                "step": len(history),
+                "bits": bits(found["held_out"]),
+                "weight": round(weight, 3),
+                "mixed": bits(mix(found["held_out"], of_counts["held_out"], weight)),
+            }
+        )
+
+    begin = time.process_time()
+    history = train(
+        gpt.loss_and_gradients,
+        make_optimizer(gpt.parameters(), settings),
+        windows(ids["training"], settings["batch"], settings["length"], seed),
+        steps,
+        max_norm=settings["max_norm"],
+        schedule=lambda step: warmup_stable_decay(
+            step, steps, settings["learning_rate"], steps // 25, decay=steps - steps // 25
+        ),
+        after_step=measure,
+    )
+    rng = np.random.default_rng(seed)
+    return {
+        "parameters": sum(array.size for array in gpt.parameters().values()),
+        "tokens": {part: len(ids[part]) for part in ids},
+        "minutes": round((time.process_time() - begin) / 60, 1),
+        "curve": curve,
+        "losses": [round(float(record["loss"]), 3) for record in history[99::100]],
+        "counts": [
+            {"share": share, "bits": round(bits, 4), "seconds": round(seconds, 2)}
+            for share in SHARES
+            for bits, _, seconds in [counted(share)]
+        ],
+        "texts": [
+            prompt + "".join(write(gpt, pairs, prompt, rng, COOLER, tokens=60))
+            for prompt in PROMPTS
+        ],
+    }
