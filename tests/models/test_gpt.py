@@ -102,7 +102,7 @@ def test_the_specification_alone_makes_a_model_of_2019_and_one_of_today(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.equation("eq:chain-backward")
+@pytest.mark.equation("eq:gpt-backward")
 @every_variant
 def test_gradients_agree_with_the_witnesses(check, rng, variant):
     model = build(variant, rng, check.witness.dtype)
@@ -113,6 +113,7 @@ def test_gradients_agree_with_the_witnesses(check, rng, variant):
     )
 
 
+@pytest.mark.equation("eq:gpt-backward")
 @pytest.mark.equation("eq:tied-embedding-backward")
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "dropout"])
 def test_loss_gradients_agree_with_the_witnesses(check, rng, name):
@@ -127,6 +128,7 @@ def test_loss_gradients_agree_with_the_witnesses(check, rng, name):
 # --- theorems ---------------------------------------------------------------------------
 
 
+@pytest.mark.equation("eq:gpt")
 @given(models(), generators)
 def test_no_position_sees_a_later_one(drawn, rng):
     model, ids = drawn
@@ -136,6 +138,23 @@ def test_no_position_sees_a_later_one(drawn, rng):
     changed[:, now + 1 :] = rng.integers(V, size=ids[:, now + 1 :].shape)
     assert np.allclose(model.forward(changed)[0][:, : now + 1], logits[:, : now + 1], atol=1e-9)
     assert np.allclose(model.forward(ids[:, : now + 1])[0], logits[:, : now + 1], atol=1e-9)
+
+
+@pytest.mark.equation("eq:gpt-loss")
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "Post-LN"])
+def test_one_pass_is_all_prefixes(rng, name):
+    """The loss of a text and its gradients are the means of those of its prefixes."""
+    model, (length,) = build(VARIANTS[name], rng), IDS.shape[1:]
+    loss, grads = model.loss_and_gradients(IDS, TARGETS)
+    losses, mean = [], {name: np.zeros_like(grad) for name, grad in grads.items()}
+    for t in range(length):
+        last = np.arange(t + 1) == np.full((2, 1), t)
+        one, of_prefix = model.loss_and_gradients(IDS[:, : t + 1], TARGETS[:, : t + 1], last)
+        losses.append(one)
+        for name, grad in of_prefix.items():
+            mean[name] += grad / length
+    assert np.isclose(np.mean(losses), loss, rtol=1e-12)
+    assert_close(mean, grads)
 
 
 @pytest.mark.equation("eq:cached-attention")

@@ -103,7 +103,7 @@ class Gpt(Layer):
         keep: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
     ) -> tuple[np.ndarray, GptCache]:
-        """Score what may follow each token, which sees itself and those before it.
+        """Score what may follow each token, which sees itself and those before it (eq:gpt).
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Gpt(Layer):
         return x, GptInputCache(tokens_cache, positions_cache, dropout_cache)
 
     def backward(self, dlogits: np.ndarray, cache: GptCache) -> tuple[None, dict]:
-        """Return None, for the ids, and the gradient of every parameter (eq:chain-backward).
+        """Return None, for the ids, and the gradient of every parameter (eq:gpt-backward).
 
         A tied table gets the terms of both its uses (eq:tied-embedding-backward).
         """
@@ -170,7 +170,7 @@ class Gpt(Layer):
         keep: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
     ) -> tuple[float, dict]:
-        """Return the mean cross-entropy a counted token and every parameter's gradient.
+        """Return the mean cross-entropy a counted token (eq:gpt-loss) and every gradient.
 
         Each position is given the right tokens up to it, and has to score the next one
         (teacher forcing, eq:teacher-forcing).

@@ -41,6 +41,7 @@ def by_definition(text, order):
     return p
 
 
+@pytest.mark.equation("eq:kneser-ney")
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_probabilities_are_those_of_the_definition(rng, order):
     text = rng.integers(V - 1, size=40).tolist()  # one token is never counted

@@ -76,6 +76,16 @@ def test_a_uniform_model_needs_the_bits_of_a_token_for_its_bytes():
     assert np.isclose(bits_per_byte(losses, ids, token_bytes(PAIRS)), 8 * (len(ids) - 1) / size)
 
 
+@pytest.mark.equation("eq:mixture")
+def test_a_mixture_costs_at_most_the_logarithm_of_a_weight(rng):
+    one, other = rng.exponential(3, (2, 400))
+    for weight in (0.01, 0.3, 0.9):
+        mixed = mix(one, other, weight)
+        assert (mixed < weight * one + (1 - weight) * other).all()
+        assert (mixed <= one - np.log(weight)).all()
+        assert (mixed <= other - np.log(1 - weight)).all()
+
+
 def test_the_best_weight_is_the_best(rng):
     one, other = -np.log(rng.random((2, 400)))
     best = mix(one, other, best_weight(one, other)).mean()

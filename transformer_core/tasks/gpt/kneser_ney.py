@@ -10,7 +10,7 @@ from transformer_core.foundation.checks import (
 
 
 class KneserNey:
-    r"""Gives the probabilities of the next token by counting n-grams, interpolated.
+    r"""Gives the probabilities of the next token by counting n-grams (eq:kneser-ney).
 
     .. math::
         p_n(w \mid h) = \frac{\max(c_n(hw) - \delta_n, 0)

@@ -110,7 +110,7 @@ def token_losses(gpt: Gpt, ids: np.ndarray, together: int = 16) -> np.ndarray:
 
 
 def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> float:
-    r"""Return the bits that a model needs for each byte of a text.
+    r"""Return the bits that a model needs for each byte of a text (eq:bits-per-byte).
 
     .. math:: \frac{\sum_n -\ln p(t_n \mid t_{<n})}{\ln 2 \; \sum_n \text{bytes}(t_n)}
 
@@ -137,7 +137,7 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
 
 
 def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
-    """Return -ln of the mean of two models' probabilities, the first of this weight."""
+    """Return -ln of the mean of two models' probabilities, the first of this weight (eq:mixture)."""
     check_losses("one", one, "N")
     check_losses("other", other, len(one))
     check_real("weight", weight)
