@@ -137,7 +137,7 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
 
 
 def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
-    """Return -ln of the mean of two models' probabilities, the first of this weight (eq:mixture)."""
+    """Return -ln of two models' mean probabilities, the first of this weight (eq:mixture)."""
     check_losses("one", one, "N")
     check_losses("other", other, len(one))
     check_real("weight", weight)
