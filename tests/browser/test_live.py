@@ -394,8 +394,12 @@ def test_the_gpt_learns_a_sentence_and_forgets_it_again(writing, package):
     assert lessons[:2] == lessons[2:] and lessons[0] != lessons[1]
 
 
-def test_the_worker_that_was_ended_gets_the_weights_again(writing):
-    writing.run("liveEnd = live.call(0.001, 'page.hint', 'softmax', '{}').catch(() => {});", GPT)
+def test_a_worker_that_was_ended_is_followed_by_one_with_the_weights(writing):
+    listing = "#listing-transformer_core-models-sampling-draw + .live-listing"
+    writing.open(listing)
+    writing.write(listing, "while True: pass")
+    writing.run("button('Run').click(); await wait(() => !button('Stop').hidden);", listing)
+    assert writing.press(listing, "Stop") == "Stopped."
     writing.run(PRESS, GPT, "Write")
     writing.run("await wait(() => button('Stop'));", GPT)
     writing.run(SAID, GPT, "^[0-9]+ tokens, with", ".said")
