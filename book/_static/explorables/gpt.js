@@ -193,9 +193,9 @@ explore("gpt", ({ figure, stage, controls, say }) => {
         const drawn = make("span", { className: k ? "bar" : "bar before" });
         drawn.style.height = `${(-100 * Math.log(value)) / largest}%`;
         bars.append(drawn);
-        const written = make("small");
-        show(written, value, percent(value));
-        return written;
+        const share = make("small");
+        show(share, value, percent(value));
+        return share;
       });
       return make("span", { className: "token" }, bars, make("span", {}, visible({ text })), ...numbers);
     }));
