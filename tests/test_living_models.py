@@ -1,4 +1,4 @@
-"""Weights in 8 bits: what rounding moves, and that the files are those of the notebooks."""
+"""Weights in 8 bits: what rounding moves, and that the files are those that were measured."""
 
 import json
 import re
@@ -11,7 +11,9 @@ from helpers.texts import ROOT, read
 from hypothesis import given
 from hypothesis import strategies as st
 
+import studies
 from book.living_models import in_eight_bits, read_script, round_rows, write_script
+from studies import page_gpt
 
 NOTEBOOKS = {
     "mini_bert": "notebooks/350_train_bert.ipynb",
@@ -114,3 +116,16 @@ def test_the_weights_on_the_page_are_those_that_the_notebook_wrote(model):
     values = glued_values(json.loads(read(ROOT / NOTEBOOKS[model])))
     weights = (ROOT / f"book/_static/models/{model}.js").read_bytes()
     assert values["weights"] == sha256(weights).hexdigest()
+
+
+def test_the_weights_of_the_gpt_are_those_that_its_study_wrote():
+    (run,) = studies.results("page_gpt")
+    weights = ROOT / "book/_static/models/gpt.js"
+    assert run["found"]["weights"] == sha256(weights.read_bytes()).hexdigest()
+    settings, parameters = read_script(weights)
+    assert run["found"]["parameters"] == sum(array.size for array in parameters.values())
+    assert {name: settings[name] for name in ("length", "layers", "vocabulary")} == {
+        name: page_gpt.SIZES[name] for name in ("length", "layers", "vocabulary")
+    }
+    before, rounded = run["found"]["bits"]
+    assert abs(rounded - before) < 0.002

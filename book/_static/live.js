@@ -1,5 +1,6 @@
-// The reader's own Python in the page: exercises are examined and listings run, in a worker.
-(() => {
+// Python in the page: exercises are examined and listings run, in a worker; and whatever else calls a
+// function of transformer_practice.workspace by live.call(seconds or 0, "module.name", ...).
+const live = (() => {
   const LIVE = new URL("../live/", document.currentScript.src);
   const STORE = "transformers-by-hand";
   const SECONDS = 20; // after which an examination is ended; a listing has a button for it
@@ -46,6 +47,19 @@
   const advance = (part) => {
     loaded += part;
     loading.dispatchEvent(new Event("progress"));
+  };
+  // How much of them is there, until all are.
+  const waiting = () => {
+    const bar = make("progress", { max: 1 });
+    bar.setAttribute("aria-label", "Python is loading");
+    const wait = make("p", { className: "live-wait" }, "Python is loading (13 MB). ", bar);
+    const show = () => {
+      bar.value = loaded;
+      wait.hidden = loaded >= 1;
+    };
+    loading.addEventListener("progress", show);
+    show();
+    return wait;
   };
   const files = once(async () => {
     await script("index.js");
@@ -107,9 +121,7 @@
 
   // A place with an editor, buttons and what is said below them.
   const panel = async (place, label, text, change, buttons) => {
-    const bar = make("progress", { max: 1, value: loaded });
-    bar.setAttribute("aria-label", "Python is loading");
-    const wait = make("p", { className: "live-wait" }, "Python is loading (13 MB). ", bar);
+    const wait = waiting();
     const said = make("div", { className: "live-said" });
     said.setAttribute("role", "status");
     const code = make("div", { className: "live-code highlight" });
@@ -118,11 +130,6 @@
     stop.onclick = () => end("Stopped.");
     place.append(code, row, wait, said);
 
-    loading.addEventListener("progress", () => {
-      bar.value = loaded;
-      wait.hidden = loaded >= 1;
-    });
-    wait.hidden = loaded >= 1;
     const fail = (error) => {
       wait.hidden = true;
       said.replaceChildren(make("p", { className: "live-failed" }, error.message.trim()));
@@ -175,7 +182,7 @@
     const stub = place.querySelector("pre");
     const starter = stub.textContent;
     if (read().answers[name]) place.classList.add("live-begun");
-    const ask = (limit, action) => call(limit, action, name, JSON.stringify(read()));
+    const ask = (limit, action) => call(limit, `page.${action}`, name, JSON.stringify(read()));
     const open = once(async () => {
       const text = read().answers[name] ?? starter;
       const change = (code) => keep({ answers: { [name]: code } });
@@ -193,14 +200,14 @@
         },
         "Start again": (said, self) => self.write(starter),
         Ledger: async (said) => {
-          const found = await call(0, "make_ledger", JSON.stringify(read()));
+          const found = await call(0, "page.make_ledger", JSON.stringify(read()));
           keep(found);
           said.replaceChildren(
             make("iframe", { className: "live-ledger", title: "Your ledger", srcdoc: found.page }),
           );
         },
         Save: async (said) => {
-          const { zip } = await call(0, "pack", JSON.stringify(read()));
+          const { zip } = await call(0, "page.pack", JSON.stringify(read()));
           download("mine.zip", `data:application/zip;base64,${zip}`);
           said.textContent = "Saved as mine.zip: unpacked, it is a workspace.";
         },
@@ -222,7 +229,7 @@
       reader.onload = () => resolve(reader.result.split(",")[1] ?? "");
       reader.readAsDataURL(file);
     });
-    const found = await call(SECONDS, "unpack", file.name, content);
+    const found = await call(SECONDS, "page.unpack", file.name, content);
     keep(found);
     for (const [name, code] of Object.entries(found.answers)) panels[name]?.write(code);
   };
@@ -240,7 +247,7 @@
       button.hidden = true;
       const opened = await panel(place, "The listing", text, () => {}, {
         Run: async (said, self) => {
-          const found = await call(0, "run", self.code(), path, wrapper?.id ?? "");
+          const found = await call(0, "page.run", self.code(), path, wrapper?.id ?? "");
           show(said, found.html);
           if (found.printed) said.prepend(make("pre", { textContent: found.printed }));
         },
@@ -254,4 +261,6 @@
   document
     .querySelectorAll(".bd-article div.highlight-python")
     .forEach((block) => block.closest(".right-and-wrong") || listing(block));
+
+  return { call, waiting };
 })();

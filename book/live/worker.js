@@ -1,16 +1,18 @@
 // The reader's Python, in a worker of the page. First it is sent the files of Pyodide and the
-// package, then a function of transformer_practice.workspace.page and its arguments, again and again.
+// package, then the name of a function of transformer_practice.workspace, such as "page.run", and its
+// arguments, again and again.
 self.importScripts = undefined; // Pyodide refuses the one kind of worker that a folder allows
 self.onmessage = async ({ data }) => {
   try {
     if (data.files) {
       await start(data.files);
+      const begin = self.python("page.begin");
       self.postMessage({});
-      self.page.begin(); // while the reader writes
+      begin(); // while the reader writes
       self.postMessage({});
     } else {
       const [name, ...given] = data.call;
-      self.postMessage({ answer: JSON.parse(self.page[name](...given)) });
+      self.postMessage({ answer: JSON.parse(self.python(name)(...given)) });
     }
   } catch (error) {
     self.postMessage({ failure: String(error.message ?? error) });
@@ -39,5 +41,8 @@ const start = async (files) => {
   const extractDir = pyodide.runPython("import site; site.getsitepackages()[0]");
   for (const name of ["numpy.zip", "package.zip"])
     pyodide.unpackArchive(files[name], "zip", { extractDir });
-  self.page = pyodide.pyimport("transformer_practice.workspace.page");
+  self.python = (name) => {
+    const found = pyodide.pyimport(`transformer_practice.workspace.${name}`);
+    return (...given) => found(...given.map((each) => pyodide.toPy(each)));
+  };
 };

@@ -1,4 +1,6 @@
-"""The reader's own Python in the page, in Chromium and in Firefox, from a folder and a server."""
+"""Python in the page, the reader's own and the GPT's, in Chromium and Firefox, from a folder and a
+server.
+"""
 
 import json
 import shutil
@@ -11,11 +13,14 @@ from io import BytesIO
 from threading import Thread
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 from helpers.firefox import Firefox
 from helpers.texts import ROOT
 
+from book.living_models import read_script
 from transformer_practice.exercises import every_exercise
+from transformer_practice.workspace import writer
 from transformer_practice.workspace.parts import joined
 
 BOOK = ROOT / "_build/html"
@@ -276,6 +281,131 @@ def test_from_a_server_it_is_the_same(pages, server):
     assert "layer_norm_backward: right." in page.press(EXERCISE, "Examine")
 
 
+GPT, GPT_PAGE = "#explorable-gpt", "book/570_sampling.html"
+SAID = """
+await wait(() => new RegExp(given[1]).test(place.querySelector(given[2]).textContent));
+return place.querySelector(given[2]).textContent;
+"""
+TOKENS = """
+return [...place.querySelectorAll(".written .token")].map((token) => [
+  token.children[1].textContent, Number(token.children[2].dataset.value ?? NaN),
+  [...token.querySelectorAll(".bar")].map((bar) => Number(bar.dataset.value))]);
+"""
+PRESS = "button(given[1]).click();"
+
+
+@pytest.fixture(scope="module")
+def package():
+    """The package's own answers, with the weights of the page."""
+    settings, weights = read_script(ROOT / "book/_static/models/gpt.js")
+    arrays = {name: array.ravel() for name, array in weights.items()}
+    writer.open_model(json.dumps(settings), arrays)
+    yield lambda name, *given: json.loads(getattr(writer, name)(*given))
+    writer.opened.clear()
+
+
+@pytest.fixture(scope="module")
+def writing(pages):
+    """The page on which the GPT has written its first text."""
+    page = pages((BOOK / GPT_PAGE).as_uri())
+    page.run(
+        """
+        window.failures = [];
+        addEventListener("error", (event) => window.failures.push(event.message));
+        addEventListener("unhandledrejection", (event) => window.failures.push(`${event.reason}`));
+        """,
+        GPT,
+    )
+    assert loaded(page) == []
+    assert page.run("return place.querySelectorAll('.written .token').length", GPT) > 5
+    page.run(PRESS, GPT, "Write")
+    page.run(SAID, GPT, "^[0-9]+ tokens, with", ".said")
+    yield page
+    assert page.run("return window.failures", GPT) == []
+
+
+def shown(text, place):
+    return text.replace(" ", "·").replace("\n", "↵") or ("end" if place else "start")
+
+
+def of_the_package(package, texts):
+    """The text that the page has written, written by the package."""
+    tokens = package("begin", "Return the")
+    while len(tokens) < len(texts):
+        ids = json.dumps([token["id"] for token in tokens])
+        tokens.append(package("write", ids, '{"temperature": 0.8, "top_p": 0.9}', 1))
+    return tokens
+
+
+def test_the_gpt_writes_what_the_package_writes_with_its_probabilities(writing, package):
+    found = writing.run(TOKENS, GPT)
+    tokens = of_the_package(package, found)
+    assert [text for text, _, _ in found] == [shown(t["text"], n) for n, t in enumerate(tokens)]
+    expected = [token["p"] for token in tokens[1:]]
+    assert np.allclose([p for _, p, _ in found[1:]], expected, rtol=1e-3)
+    assert len(found) > 5
+
+
+def test_a_token_is_asked_why(writing, package):
+    asked = len(writing.run(TOKENS, GPT)) - 2
+    press = "place.querySelectorAll('.written .token')[given[1]].click();"
+    writing.run(press, GPT, asked)
+    said = writing.run(SAID, GPT, "The two disagree|the same answer", ".said")
+    found = writing.run(TOKENS, GPT)
+    tokens = of_the_package(package, found)
+    why = package("why", json.dumps([token["id"] for token in tokens[: asked + 1]]))
+    bars = np.array([bars for _, _, bars in found[:asked]])
+    assert np.allclose(bars, np.transpose([why["lengths"], why["changes"]]), rtol=0.01, atol=1e-4)
+    assert all(not bars for _, _, bars in found[asked:])
+    assert ("The two disagree" in said) == (why["most"][0] != why["most"][1])
+    differ = "return place.querySelectorAll('.differ').length"
+    assert writing.run(differ, GPT) == len(why["differ"])
+    rivals = writing.run(
+        "return [...place.querySelectorAll('.guesses [data-value]')]"
+        ".map((cell) => Number(cell.dataset.value))",
+        GPT,
+    )
+    expected = [rival[key] for rival in tokens[asked]["rivals"] for key in ("p", "q")]
+    assert np.allclose(rivals[:10], expected, rtol=1e-3, atol=1e-6)
+
+
+def test_the_gpt_learns_a_sentence_and_forgets_it_again(writing, package):
+    values = (
+        "return [...place.querySelectorAll('.taught [data-value]')]"
+        ".map((value) => Number(value.dataset.value))"
+    )
+    lessons = []
+    for _ in range(2):
+        for step in (1, 2):
+            writing.run(
+                "place.querySelector('.told').textContent = '';" + PRESS,
+                GPT,
+                "One step of training",
+            )
+            writing.run(SAID, GPT, f"^Step {step}: the loss of your sentence was", ".told")
+            lessons.append(writing.run(values, GPT))
+        writing.run(PRESS, GPT, "Original weights")
+        writing.run(SAID, GPT, "those that were loaded", ".told")
+    sentence = writing.run("return place.querySelector('[name=sentence]').value", GPT)
+    for lesson in lessons[:2]:
+        p = np.array(package("learn", sentence, 1e-3)["p"]).T.ravel()
+        assert np.allclose(lesson, p, rtol=0.02)
+    package("restore")
+    assert lessons[:2] == lessons[2:] and lessons[0] != lessons[1]
+
+
+def test_a_worker_that_was_ended_is_followed_by_one_with_the_weights(writing):
+    listing = "#listing-transformer_core-models-sampling-draw + .live-listing"
+    writing.open(listing)
+    writing.write(listing, "while True: pass")
+    writing.run("button('Run').click(); await wait(() => !button('Stop').hidden);", listing)
+    assert writing.press(listing, "Stop") == "Stopped."
+    writing.run(PRESS, GPT, "Write")
+    writing.run("await wait(() => button('Stop'));", GPT)
+    writing.run(SAID, GPT, "^[0-9]+ tokens, with", ".said")
+    assert len(writing.run(TOKENS, GPT)) > 5
+
+
 @pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["desk", "phone"])
 def view(request, browser):
     width, scheme = request.param
@@ -286,6 +416,38 @@ def view(request, browser):
     tab.goto((BOOK / PAGE).as_uri())
     yield tab
     context.close()
+
+
+def test_the_gpt_is_used_with_the_keyboard_and_is_accessible(view):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    view.goto((BOOK / GPT_PAGE).as_uri())
+    height = view.locator(GPT).bounding_box()["height"]
+    view.locator(f"{GPT} [name=prompt]").fill("Return a new array")
+    view.keyboard.press("Enter")
+    view.locator(f"{GPT} .said", has_text="tokens, with the beginning").wait_for(timeout=120_000)
+    view.locator(f"{GPT} .token").nth(4).focus()
+    view.keyboard.press("Enter")
+    view.locator(f"{GPT} .said", has_text="the gradient is longest at").wait_for()
+    assert view.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+    view.locator(f"{GPT} select").focus()
+    view.keyboard.press("Tab")
+    view.keyboard.press("Enter")
+    view.locator(f"{GPT} .said", has_text="by other weights").wait_for()
+    found = axe.run(view, context={"include": [[GPT]]}).response["violations"]
+    assert found == []
+    sizes = "all => all.map((each) => each.getBoundingClientRect().height)"
+    assert min(view.locator(f"{GPT} :is(button, select, input)").evaluate_all(sizes)) >= 44
+    assert view.locator(GPT).bounding_box()["height"] == pytest.approx(height, abs=30)
+    assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_without_python_the_gpt_shows_what_is_stored_and_says_why(view):
+    view.context.route("**/live/**", lambda route: route.abort())
+    view.goto((BOOK / GPT_PAGE).as_uri())
+    view.locator(f"{GPT} button", has_text="Write").click()
+    said = view.locator(f"{GPT} .said", has_text="There is no Python in this copy of the book")
+    said.wait_for()
+    assert view.locator(f"{GPT} .written .token").count() > 5
 
 
 def test_an_editor_is_used_with_the_keyboard_and_is_accessible(view):
