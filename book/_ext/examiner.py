@@ -94,25 +94,40 @@ class Confusion(SphinxDirective):
 
 
 def blind(findings):
-    """How an independent reader graded the reports on answers of somebody else."""
+    """How the reports on two sets of unseen answers were graded."""
+    folder = ROOT / "tests/practice"
     answers = [
         answer
-        for path in sorted((ROOT / "tests/practice/unseen").glob("*.toml"))
+        for path in sorted((folder / "unseen").glob("*.toml"))
         for answer in tomllib.loads(path.read_text(encoding="utf-8"))["answer"]
     ]
-    grades = Counter(answer.get("grade", "right") for answer in answers)
-    right = grades.pop("right")
-    wrong = sum(grades.values())
+    second = (folder / "unseen_second.toml").read_text(encoding="utf-8")
+    exercises = tomllib.loads(second)["exercise"]
+    wrong = [each for exercise in exercises for each in exercise["wrong"]]
+    right = len(exercises) + sum(answer["kind"] == "right" for answer in answers)
+    rows = [
+        graded("First set", [answer["grade"] for answer in answers if "grade" in answer]),
+        graded("Second set", [each["grade"] for each in wrong]),
+        graded("Second set, later", [each.get("later", each["grade"]) for each in wrong]),
+    ]
+    return "\n".join(
+        [
+            "| | Wrong answers | Named | Helped | Silent | Misled | Called right |",
+            "|---|--:|--:|--:|--:|--:|--:|",
+            *rows,
+            f"\nAll {right} right answers are called right.",
+        ]
+    )
+
+
+def graded(title, grades):
+    """A row of the table: how many reports had each grade."""
+    number = Counter(grades)
     cells = [
-        f"{grades[grade]} ({100 * grades[grade] / wrong:.0f} %)"
+        f"{number[grade]} ({100 * number[grade] / len(grades):.0f} %)"
         for grade in ("named", "helped", "silent", "misled", "called right")
     ]
-    return f"""\
-| Wrong answers | Named | Helped | Silent | Misled | Called right |
-|--:|--:|--:|--:|--:|--:|
-| {wrong} | {" | ".join(cells)} |
-
-All {right} right answers are called right."""
+    return f"| {title} | {len(grades)} | {' | '.join(cells)} |"
 
 
 def totals(findings):

@@ -49,6 +49,7 @@ LINES = {
     "softmax": {"x": "... T S"},
     "soft_cap": {"cap": positive(1.5)},
     "split_heads": {"x": "anything B T 6", "heads": count(2, lambda v: v in (1, 2, 3))},
+    "cached_keep": {"past": whole(2, 0), "new": whole(3)},
     "window_keep": {"window": whole(2)},
     "tied_readout": {"h": "... D", "bias": "optional V"},
 }

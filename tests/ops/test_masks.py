@@ -4,7 +4,7 @@ from helpers.witnesses import generators, sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.ops import attention, causal_keep, padding_keep, window_keep
+from transformer_core.ops import attention, cached_keep, causal_keep, padding_keep, window_keep
 
 
 @pytest.mark.equation("eq:causal-keep")
@@ -96,3 +96,8 @@ def test_a_window_as_long_as_the_sequence_is_the_past():
 def test_a_window_that_is_none_is_named(window):
     with pytest.raises(ValueError, match="window: expected a whole number of at least 1"):
         window_keep(5, window)
+
+
+@pytest.mark.parametrize("past, new", [(4, 3), (0, 4), (5, 1), (2, 6)])
+def test_new_positions_have_the_last_rows_of_the_causal_mask(past, new):
+    assert np.array_equal(cached_keep(past, new), causal_keep(past + new)[past:])

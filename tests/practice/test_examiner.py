@@ -238,7 +238,7 @@ def test_a_forward_mistake_is_named():
     assert report.mistakes == ("layer-norm-unbiased-variance",)
 
 
-def test_an_array_of_the_caller_that_is_changed_is_named():
+def test_an_array_of_the_caller_that_is_changed_is_named_and_the_line_that_changes_it():
     def forward(x, gamma, beta, eps=1e-5):
         x -= x.mean(axis=-1, keepdims=True)
         return layer_norm(x, gamma, beta, eps)
@@ -246,6 +246,49 @@ def test_an_array_of_the_caller_that_is_changed_is_named():
     report = examine("layer_norm", forward)
     assert not report.right
     assert "it changes the caller's x" in report.verdict
+    assert "x -= x.mean(axis=-1, keepdims=True)" in report.whole()
+    assert "This writes into the caller's array: make a new one." in report.whole()
+
+
+def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_pass():
+    def forward(x):
+        x -= x.max(axis=-1, keepdims=True)
+        y = x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+        return y, y
+
+    def backward(dy, y):
+        return dy - y * dy.sum(axis=-1, keepdims=True)
+
+    report = examine("log_softmax", forward, backward)
+    assert "log_softmax: it changes the caller's x" in report.verdict
+    assert "log_softmax_backward: dx is wrong" in report.verdict
+    assert "`np.exp` were left out of `np.exp(y)`" in report.whole()
+    right = examine("log_softmax", forward, lambda dy, y: dy - np.exp(y) * dy.sum(-1)[..., None])
+    assert not right.right and "log_softmax_backward: right" in right.verdict
+
+
+def one_hot_cross_entropy(logits, targets, weights=None, smoothing=0):
+    weights = np.ones(targets.shape) if weights is None else weights
+    V = logits.shape[-1]
+    right = (1 - smoothing) * np.eye(V)[targets] + smoothing / V
+    surprise = -(right * ops.log_softmax(logits)).sum(axis=-1)
+    cache = ops.softmax(logits)[0] - right, weights
+    return (weights * surprise).sum() / weights.sum(), cache
+
+
+@pytest.mark.parametrize(
+    "backward, text",
+    [
+        (lambda dloss, cache: cache[0] * cache[1][..., None], "(the sum of the weights)/dloss"),
+        (
+            lambda dloss, cache: cache[0] / cache[1].size,
+            "what it should be if weights were left out and dloss were 1.",
+        ),
+    ],
+)
+def test_a_cotangent_and_a_mean_that_are_both_forgotten_are_named(backward, text):
+    report = examine("cross_entropy", one_hot_cross_entropy, backward)
+    assert report.verdict.startswith("cross_entropy: right.") and text in report.whole()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from transformer_core.layers.linear import Linear
 from transformer_core.ops.attention import AttentionCache, attention, attention_backward
 from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
-from transformer_core.ops.masks import causal_keep
+from transformer_core.ops.masks import cached_keep
 from transformer_core.ops.softmax import check_keep
 
 
@@ -266,8 +266,8 @@ class MultiHeadSelfAttention(MultiHeadAttention):
         query, key, value = np.split(projected, self.edges, axis=-1)
         key, _ = self.split(key, self.key_heads, self.key_transform, past.length)
         extended = past.extend(key, split_heads(value, self.key_heads))
-        if x.shape[1] > 1:  # the rows of the causal mask that belong to new positions
-            causal = causal_keep(extended.length)[past.length :]
+        if x.shape[1] > 1:
+            causal = cached_keep(past.length, x.shape[1])
             if keep is not None:
                 check_keep(keep, (len(x), self.heads, *causal.shape))
                 causal = causal & keep

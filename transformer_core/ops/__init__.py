@@ -30,7 +30,12 @@ from transformer_core.ops.gelu import gelu, gelu_backward, gelu_tanh, gelu_tanh_
 from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.layer_norm import layer_norm, layer_norm_backward
 from transformer_core.ops.linear import linear, linear_backward
-from transformer_core.ops.masks import causal_keep, padding_keep, window_keep
+from transformer_core.ops.masks import (
+    cached_keep,
+    causal_keep,
+    padding_keep,
+    window_keep,
+)
 from transformer_core.ops.mean_squared_error import (
     mean_squared_error,
     mean_squared_error_backward,

@@ -2,7 +2,11 @@
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_positive_int, check_shape
+from transformer_core.foundation.checks import (
+    check_positive_int,
+    check_shape,
+    check_whole,
+)
 
 
 def causal_keep(length: int) -> np.ndarray:
@@ -78,3 +82,26 @@ def window_keep(length: int, window: int) -> np.ndarray:
     check_positive_int("window", window)
     keep = causal_keep(length)
     return keep & ~np.tri(length, k=-window, dtype=bool)
+
+
+def cached_keep(past: int, new: int) -> np.ndarray:
+    r"""Let each new position attend to what was read and, causally, to the new (eq:cached-keep).
+
+    .. math:: \text{keep}_{ns} = [s \le T + n], \qquad n = 0, \dots, N - 1
+
+    These are the last N rows of ``causal_keep(past + new)``.
+
+    Parameters
+    ----------
+    past : int
+        T, how many positions have been read; 0 or more.
+    new : int
+        N, how many are new.
+
+    Returns
+    -------
+    ndarray of bool (N, T + N)
+    """
+    check_whole("past", past)
+    check_positive_int("new", new)
+    return np.tri(new, past + new, k=past, dtype=bool)

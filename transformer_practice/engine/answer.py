@@ -19,6 +19,7 @@ from transformer_practice.engine.running import ENDLESS, Failed, call
 from transformer_practice.engine.runs import (
     Run,
     Runs,
+    arrays_in,
     direct,
     run_backward,
     run_forward,
@@ -75,8 +76,8 @@ class Answer:
         """
         return self.runs_at(self.exercise.points())
 
-    def runs_at(self, points: Sequence[Point], tracer: Tracer | None = None) -> Runs:
-        """Run the functions at any points, as :meth:`runs` does, and have them traced."""
+    def runs_at(self, points: Sequence[Point], tracer: Callable | None = None) -> Runs:
+        """Run the functions at any points, as :meth:`runs` does, called through a tracer."""
         calls = partial(call, tracer) if tracer else call
         runs = Runs([], [])
         for point in points:
@@ -112,6 +113,20 @@ class Answer:
         self.runs_at([at], tracer)
         local = tracer.codes.get(getattr(function, "__code__", None), {})
         return {name: value for name, value in local.items() if isinstance(value, np.ndarray)}
+
+    def write(self, stage: str, point: str) -> str:
+        """Return the line in which a pass changes an array that it is given, if it is seen."""
+
+        def locked(function, *arguments):
+            for array in arrays_in(arguments):
+                array.flags.writeable = False
+            return function(*arguments)
+
+        at = next(each for each in self.exercise.points() if each.name == point)
+        runs = self.runs_at([at], locked)
+        failure = (runs.forward if stage == "forward" else runs.backward)[0].failure
+        _, line, text = failure.partition("line ")
+        return (line + text).partition("\n")[0] if "read-only" in failure else ""
 
     def slopes(self) -> Slopes:
         """Measure the derivatives of the forward pass at the first point: some of each array."""

@@ -66,7 +66,7 @@ def report_on(answer: Answer) -> Report:
         return not_written(answer)
     stages: list[Stage] = []
     for name, ours, right in zip(Runs._fields, own, run_right(exercise), strict=True):
-        if ours and not any(stage.wrong for stage in stages):
+        if ours and all(only_changes(stage) for stage in stages):
             stage = stage_of(answer, name, ours, right)
             stages.append(stage._replace(after=bool(stages)))
     return put_into_words(answer, stages, own)
@@ -171,7 +171,7 @@ def put_into_words(answer, stages, own):
         verdicts.append(f"{title}: {verdict_of(points, stage)}")
         with catch_warnings(action="ignore"):  # of the package with a mistake in it
             found = explain(exercise, points, stage)
-        explanations += failures_of(points, stage)
+        explanations += [*failures_of(points, stage), *writes_of(answer, points, stage)]
         explanations += [explanation.text for explanation in found]
         mistakes += [name for each in found for name in each.mistakes]
         known = found or stage.own[0].failure
@@ -185,7 +185,7 @@ def put_into_words(answer, stages, own):
         pictures |= pictures_of(stage)
     right = not any(stage.wrong for stage in stages)
     notes = []
-    if forward and backward:
+    if forward and backward and not (stages[0].wrong and only_changes(stages[0])):
         witness, fits = measured(answer, own)
         if witness and (right or not fits):
             notes.append(witness)
@@ -206,7 +206,7 @@ def put_into_words(answer, stages, own):
                 said = f"{'fits' if fits else 'does not fit'} your forward pass: {first}"
             verdicts.append(f"{titles['backward']}: {said}")
             notes = []
-    if right or not (forward and backward and stages[0].wrong):
+    if right or not (forward and backward) or only_changes(stages[0]):
         notes += theorems(exercise, points[0], own, right)
     if forward and not any(run.failure for run in own.forward):
         notes += wider(answer)
@@ -229,6 +229,19 @@ def put_into_words(answer, stages, own):
         "" if right else "\n".join(where),
         pictures,
     )
+
+
+def only_changes(stage):
+    """Tell whether a pass is right, but for arrays of the caller that it changes."""
+    return all(name.endswith(LEFT) for name in stage.wrong)
+
+
+def writes_of(answer, points, stage):
+    """Say in which line arrays of the caller are changed."""
+    runs = zip(points, stage.own, strict=True)
+    at = [p.name for p, run in runs if any(name.endswith(LEFT) for name in run.outputs)]
+    line = answer.write(stage.name, at[0]) if at else ""
+    return [f"In {line}\nThis writes into the caller's array: make a new one."] if line else []
 
 
 def verdict_of(points, stage):

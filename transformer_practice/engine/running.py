@@ -23,7 +23,7 @@ REMEDIES = {  # of what NumPy and Python say: what to try
     "File too large": "Too much is printed, or written to a file.",
     "output array is read-only": "It is changed in place: make a new array.",
 }
-PACKAGE = re.compile(r"transformer_practice.engine.(running|runs|exercise|examiner)\.py$")
+PACKAGE = re.compile(r"transformer_practice.engine.(running|runs|exercise|answer|examiner)\.py$")
 NOTHING = "returns None: is there a `return`?"
 RETURNS = {"LOAD_CONST", "RETURN_CONST"}  # the instructions that name what is returned
 

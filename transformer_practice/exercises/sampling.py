@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from transformer_core import ops
 from transformer_core.models import sampling
-from transformer_core.ops import causal_keep
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point
 
@@ -35,11 +35,6 @@ def drawn_tokens(probabilities: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """Return the token of each row on whose interval the row's number falls."""
     rng: Any = Given(numbers)
     return sampling.draw(probabilities, rng)
-
-
-def cached_keep(past: int, new: int) -> np.ndarray:
-    """Return what each new position may attend to of all that is there."""
-    return causal_keep(past + new)[past:]
 
 
 def share_points():
@@ -115,5 +110,5 @@ EXERCISES = [
     Exercise(forward=top_p_keep, equations=("eq:top-p",), points=share_points),
     Exercise(forward=penalised, equations=("eq:repetition-penalty",), points=penalty_points),
     Exercise(forward=drawn_tokens, equations=("eq:draw",), points=drawing_points),
-    Exercise(forward=cached_keep, equations=("eq:cached-keep",), points=cache_points),
+    Exercise(forward=ops.cached_keep, points=cache_points),
 ]

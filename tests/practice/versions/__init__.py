@@ -39,19 +39,24 @@ class Answer(NamedTuple):
 
     def functions(self):
         """Return the functions as ``examine`` takes them."""
-        source = getsource(self.version)
-        for right, wrong in self.edits.items():
-            if source.count(right) != 1:
-                raise ValueError(
-                    f"{self.version.__name__}, {self.label}: expected this text once, "
-                    f"found it {source.count(right)} times: {right}"
-                )
-            source = source.replace(right, wrong)
+        about = f"{self.version.__name__}, {self.label}"
+        source = edited(about, getsource(self.version), self.edits)
         namespace = dict(vars(sys.modules[self.version.__module__]))
         exec(compile(source, f"<{self.version.__name__}>", "exec"), namespace)
         written = vars(namespace[self.version.__name__]).values()
         functions = (value for value in written if isfunction(value))
         return dict(zip(("forward", "backward"), functions, strict=False))
+
+
+def edited(about: str, source: str, edits: dict) -> str:
+    """Return a source with the wrong text for the right one, which stands in it once."""
+    for right, wrong in edits.items():
+        if source.count(right) != 1:
+            raise ValueError(
+                f"{about}: expected this text once, found it {source.count(right)} times: {right}"
+            )
+        source = source.replace(right, wrong)
+    return source
 
 
 RIGHT = [

@@ -129,10 +129,14 @@ def substitutes(exercise, point, stage):
         if isinstance(a, float) and isinstance(b, float) and "build" in point.arguments:
             yield exchanged(one, other)(exercise, point)
     optional = {k.name: k.default for k in found if k.default is not inspect.Parameter.empty}
-    for pair in combinations([n for n in optional if n in point.arguments], 2):
-        left = {name: optional[name] for name in pair}
-        both = point._replace(arguments=point.arguments | left)
-        yield f"{pair[0]} and {pair[1]} were left out", both
+    given = [name for name in optional if name in point.arguments]
+    for names in (*combinations(given, 1), *combinations(given, 2)):
+        left = {name: optional[name] for name in names}
+        less = point._replace(arguments=point.arguments | left)
+        yield f"{' and '.join(names)} were left out", less
+        if stage == "backward" and isinstance(point.cotangent, float):
+            said = f"{' and '.join(names)} were left out and {cotangent_of(exercise)} were 1"
+            yield said, less._replace(cotangent=1.0)
     arrays = [n for n, a in point.arguments.items() if isinstance(a, np.ndarray)]
     for one, other in combinations(arrays, 2):
         a, b = point.arguments[one], point.arguments[other]

@@ -44,7 +44,8 @@ class Output:
         """Return the numbers by which people multiply at some points."""
         parameters = inspect.signature(self.exercise.forward).parameters
         defaults = {n: p.default for n, p in parameters.items() if type(p.default) in (int, float)}
-        return ratios.sizes_of([case.point for case in cases], self.generic, defaults)
+        cotangent = "" if self.stage.name == "forward" else arguments.cotangent_of(self.exercise)
+        return ratios.sizes_of([case.point for case in cases], self.generic, defaults, cotangent)
 
     def constants(self):
         """Return what the layer or the optimiser has, and what is left of it to 1, or more."""
@@ -78,12 +79,12 @@ class Output:
             by_terms_of_rows,
             self.few and arguments.by_value,
             self.few and arguments.by_multiple,
-            self.few and by_scaled,
         )
 
     def described(self) -> str:
         """Say where it is wrong, or what it does not depend on."""
         text = self.first_of(
+            self.few and by_scaled,
             by_terms,
             self.few and self.everywhere and places.by_reach,
             by_lone_factors,

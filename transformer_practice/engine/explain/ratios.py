@@ -43,17 +43,17 @@ MOST = 3  # names of one number that a sentence gives
 
 
 def sizes_of(
-    points: list[Point], generic: list[Point], defaults: dict[str, float]
+    points: list[Point], generic: list[Point], defaults: dict[str, float], cotangent: str = ""
 ) -> dict[str, np.ndarray]:
     """Return the numbers by which people multiply, one at each point.
 
-    Sizes of the points, arguments that are numbers, what is one less than either or the rest to 1,
-    and how many entries a mask keeps. A size that an axis of an argument has is that of the
-    point's own argument; another is known at generic points alone.
+    Sizes of the points, arguments that are numbers, the ``cotangent`` under this name, what is one
+    less than either or the rest to 1, and how many entries a mask keeps. A size that an axis of an
+    argument has is that of the point's own argument; another is known at generic points alone.
     """
     found: dict[str, list] = {}
-    if all(isinstance(point.cotangent, float) for point in points):
-        found["the cotangent"] = [point.cotangent for point in points]
+    if cotangent and all(isinstance(point.cotangent, float) for point in points):
+        found[cotangent] = [point.cotangent for point in points]
     for name, value in (defaults | generic[0].arguments).items():
         at = [point.arguments.get(name, defaults.get(name)) for point in points]
         if all(isinstance(v, int | float) and not isinstance(v, bool) for v in [value, *at]):
@@ -72,7 +72,7 @@ def sizes_of(
             known[f"(1 - {name})"] = 1 - values
     distinct: dict[tuple, str] = {}
     for name, values in known.items():
-        if (values > 0).all() or len(points) > 2:
+        if values.all() or len(points) > 2:
             distinct.setdefault(tuple(values), name)
     return {name: np.array(values) for values, name in distinct.items()}
 
@@ -114,11 +114,13 @@ def names_of(factors: list[float], sizes: dict[str, np.ndarray]) -> list[str]:
     target = np.array(factors, float)
     if len(target) > 1 and np.allclose(target, target[0], rtol=SAME, atol=0):
         return constant_names(target[0], sizes)
-    labels = [n for n, at in sizes.items() if (at > 0).all() and (len(at) == 1 or np.ptp(at) > 0)]
+    labels = [n for n, at in sizes.items() if at.all() and (len(at) == 1 or tells(at))]
     if not labels:
         return constant_names(target[0], sizes) if len(target) == 1 else []
     powers = exponents(len(labels))
-    values = np.exp(powers @ np.log([sizes[n] for n in labels]))
+    table = np.array([sizes[n] for n in labels])
+    values = np.exp(powers @ np.log(np.abs(table)))
+    values *= (-1) ** ((powers % 2 == 1) @ (table < 0))  # a root is of the size without its sign
     rest = target / values
     found: dict[float, list[str]] = {}
     for i in np.flatnonzero(np.abs(rest / rest[:, :1] - 1).max(axis=1, initial=0) < SAME):
@@ -133,6 +135,11 @@ def names_of(factors: list[float], sizes: dict[str, np.ndarray]) -> list[str]:
     if not found and len(target) == 1:
         return constant_names(target[0], sizes)
     return found[min(found)][:MOST] if found else []
+
+
+def tells(size):
+    """Tell whether a size is another at each point, or no whole number."""
+    return np.ptp(size) > 0 or size[0] % 1 != 0
 
 
 @lru_cache
@@ -180,15 +187,15 @@ def constant_names(value, sizes):
     """
     for whole in (False, True):
         table = {
-            quotient([name], [power]): abs(at[0]) ** power
+            quotient([name], [power]): np.sign(at[0]) * abs(at[0]) ** power
             for name, at in sizes.items()
             if np.ptp(at) == 0 and at[0] and (at[0] % 1 == 0) == whole
             for power in POWERS
         }
-        names = [n for n, c in (table | CONSTANTS).items() if n and close_to(value, c)]
-        if names:
+        fits = {n: c for n, c in (table | CONSTANTS).items() if n and close_to(value, abs(c))}
+        if fits:
             break
-    return [("-" if value < 0 else "") + name for name in names][:MOST]
+    return ["-" * bool(c * value < 0) + name for name, c in fits.items()][:MOST]
 
 
 def quotient(names, powers):
