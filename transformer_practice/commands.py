@@ -36,7 +36,7 @@ from transformer_practice.workspace.ledger import FILE as LEDGER
 from transformer_practice.workspace.ledger import write_ledger
 from transformer_practice.workspace.progress import Progress
 from transformer_practice.workspace.substitution import places
-from transformer_practice.workspace.training import PACKAGE, YOURS, train_both
+from transformer_practice.workspace.training import PACKAGE, PROMPT, YOURS, train_both
 
 PRACTICE = "python -m transformer_practice"
 ROUNDING = 1e-3  # by which scores may differ, relative
@@ -108,7 +108,8 @@ def add_commands(subcommands):
         run_train,
         "train a model with your functions",
         "Train a model of the book with your functions in place of the package's, and once more "
-        "without them, and print the scores of both. Functions that are not right are left out.",
+        "without them, and print the scores of both. Functions that are not right are left out. A "
+        "GPT then writes with yours.",
     )
     for model in add_models(train):
         model.add_argument(
@@ -342,6 +343,9 @@ def run_train(options):
     print("\n".join(table(scores.yours, scores.package)))
     if scores.yours != scores.package:
         print(fill(difference(scores)))
+    others = [each.name for each in every_exercise() if each.name in scores.used.package]
+    if others:
+        print(fill(f"the package's: {', '.join(others)}"))
     idle = [name for name in names if name not in scores.used.called]
     if idle:
         more = "" if len(idle) <= MOST else f" and {len(idle) - MOST} more"
@@ -355,6 +359,8 @@ def run_train(options):
                 "math.sqrt(3) would do, and an array made without a dtype."
             )
         )
+    if scores.text:
+        print(f"\nwritten with your functions:\n{PROMPT.rstrip()}{scores.text}\n")
     if options.out:
         print(f"saved in {options.out}/{YOURS} and {options.out}/{PACKAGE}")
 

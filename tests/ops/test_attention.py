@@ -249,8 +249,9 @@ def test_shared_keys_are_as_if_they_were_copied(rng):
     expected, of_copies = attention(query, *copies, keep, 0.3, draws[1])
     assert np.array_equal(y, expected) and np.array_equal(cache.weights, of_copies.weights)
     assert cache.key is key
-    assert np.array_equal(cache.softmax.weights, cache.weights)
-    assert np.array_equal(cache.dropout.mask, of_copies.dropout.mask)
+    stacked = cache.softmax.weights, cache.dropout.mask
+    for found, array in zip(stacked, (of_copies.weights, of_copies.dropout.mask), strict=True):
+        assert found.shape == (2, 2, 12, 3) and np.array_equal(found.ravel(), array.ravel())
     dquery, *shared = attention_backward(doutput, cache)
     dquery_expected, *copied = attention_backward(doutput, of_copies)
     assert np.allclose(dquery, dquery_expected, rtol=1e-13, atol=1e-14)

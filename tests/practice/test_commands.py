@@ -18,13 +18,15 @@ from helpers.texts import ROOT, read
 from transformer_core.__main__ import main as core_main
 from transformer_core.tasks.bert import recipe as bert
 from transformer_core.tasks.dates import recipe as dates
+from transformer_core.tasks.gpt import recipe as gpt
+from transformer_core.tasks.gpt import writing
 from transformer_core.training import Run
 from transformer_practice.__main__ import main
 from transformer_practice.engine.examiner import report_on
 from transformer_practice.engine.exercise import LayerExercise, UpdateExercise
 from transformer_practice.exercises import every_exercise
 from transformer_practice.workspace.folder import changes, chapters, file_of, states
-from transformer_practice.workspace.substitution import places
+from transformer_practice.workspace.substitution import GROUPED, places
 
 LINEAR = """\
 import numpy as np
@@ -55,6 +57,19 @@ def gelu_tanh_backward(dy, cache):
     x, t = cache
     slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
     return dy * ((1 + t) / 2 + x * (1 - t**2) * slope / 2)
+"""
+SILU = """\
+import numpy as np
+
+
+def silu(x):
+    s = 1 / (1 + np.exp(-x))
+    return x * s, (x, s)
+
+
+def silu_backward(dy, cache):
+    x, s = cache
+    return dy * s * (1 + x * (1 - s))
 """
 AVERAGED = LINEAR.replace("rows.sum(axis=0)", "rows.mean(axis=0)")
 NUMBER = len(list(every_exercise()))
@@ -535,7 +550,7 @@ def write_everything(folder):
     for chapter, exercises in chapters().items():
         parts = []
         for exercise in exercises:
-            if not places(exercise):
+            if not places(exercise) or exercise.name == GROUPED:
                 continue
             module, name = exercise.forward.__module__, exercise.forward.__qualname__
             if isinstance(exercise, LayerExercise | UpdateExercise):
@@ -552,6 +567,60 @@ def write_everything(folder):
         write(folder, "".join(parts), chapter)
 
 
+def shrink(monkeypatch):
+    """Make the models that read a text small."""
+    for recipe, vocabulary in ((bert, 60), (gpt, 300)):
+        small = {"length": 16, "layers": 1, "vocabulary": vocabulary, "batch": 8}
+        for name, value in small.items():
+            monkeypatch.setitem(recipe.DEFAULTS, name, value)
+
+
+def cats(folder):
+    """Write a text into a folder; return its path."""
+    rng = np.random.default_rng(0)
+    sentences = ["the cat will chase a mouse .", "one mouse may eat some cheese ."]
+    sentences += ["a dog can bite his bone ."]
+    text = folder / "cats.txt"
+    text.write_text("\n\n".join(" ".join(rng.choice(sentences, 40)) for _ in range(60)))
+    return text
+
+
+def test_a_gpt_writes_what_the_readers_functions_have_taught_it(
+    folder, practice, tmp_path, monkeypatch
+):
+    shrink(monkeypatch)
+    monkeypatch.setitem(gpt.DEFAULTS, "spec", gpt.DEFAULTS["spec"] | {"width": 24})
+    write(folder, LINEAR)
+    write(folder, SILU, "530_gated_feed_forward")
+    out = tmp_path / "runs"
+    options = "--minutes", "0.005", "--text", str(cats(tmp_path)), "--out", str(out)
+    status, printed = practice("train", "gpt", *options)
+    assert status == 0, printed
+    assert printed.startswith("yours: linear, silu\n")
+    assert len(scores(printed)) == 3
+    assert Run(out / "package").settings()["steps"] == len(Run(out / "yours").history())
+    others = re.search(r"^the package's: (.*?)$\n(?=not|given|\n)", printed, re.M | re.S)[1]
+    named = others.replace("\n", " ").split(", ")
+    assert {"softmax", "attention", "rotary", "RmsNorm", "Muon"} <= {*named}
+    assert not {"linear", "silu", "relu"} & {*named}
+
+    pattern = r"^written with your functions:\nReturn the(.*?)\n\nsaved"
+    text = re.search(pattern, printed, re.M | re.S)[1]
+    model, pairs = gpt.load(out / "yours")
+    rng = np.random.default_rng(0)
+    assert text == "".join(writing.write(model, pairs, "Return the", rng, writing.USUAL))
+
+
+def test_a_gpt_of_wrong_functions_is_told_what_is_wrong(folder, practice):
+    write(folder, LINEAR.replace("weight.T", "weight"))
+    write(folder, SILU.replace(" * (1 - s)", ""), "530_gated_feed_forward")
+    status, printed = practice("train", "gpt", "--steps", "1")
+    assert status == 1
+    assert "left out: silu: wrong: silu_backward: dx is wrong" in printed
+    assert "left out: linear: wrong: linear_backward: raises" in printed
+    assert printed.endswith("error: expected a function that is right, found none\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model, options",
@@ -559,6 +628,7 @@ def write_everything(folder):
         ("encoder", ["--epochs", "2"]),
         ("dates", ["--steps", "2"]),
         ("bert", ["--steps", "2", "--text", "{}"]),
+        ("gpt", ["--steps", "2", "--text", "{}"]),
     ],
 )
 def test_with_all_parts_of_ones_own_a_model_is_the_same_to_the_bit(
@@ -566,18 +636,11 @@ def test_with_all_parts_of_ones_own_a_model_is_the_same_to_the_bit(
 ):
     monkeypatch.setitem(dates.DEFAULTS, "batch", 4)
     monkeypatch.setattr(dates, "UNSEEN", 20)
-    small = {"length": 16, "layers": 1, "vocabulary": 60, "batch": 8}
-    for name, value in small.items():
-        monkeypatch.setitem(bert.DEFAULTS, name, value)
-    text = tmp_path / "cats.txt"
-    rng = np.random.default_rng(0)
-    sentences = ["the cat will chase a mouse .", "one mouse may eat some cheese ."]
-    sentences += ["a dog can bite his bone ."]
-    text.write_text("\n\n".join(" ".join(rng.choice(sentences, 40)) for _ in range(60)))
+    shrink(monkeypatch)
     out = tmp_path / "runs"
     write_everything(folder)
 
-    options = [option.format(text) for option in options]
+    options = [option.format(cats(tmp_path)) for option in options]
     status, printed = practice("train", model, *options, "--out", str(out))
     assert status == 0, printed
     assert "left out: " not in printed
@@ -599,7 +662,7 @@ def test_help_names_what_is_asked_for(capsys, subcommand):
 def test_the_trainings_have_the_settings_of_train(capsys):
     options = {}
     for call, command in ((core_main, ["train"]), (main, ["train", "FOLDER"])):
-        for model in ("encoder", "dates", "bert"):
+        for model in ("encoder", "dates", "bert", "gpt"):
             with pytest.raises(SystemExit):
                 call([*command, model, "--help"])
             found = set(re.findall("^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))

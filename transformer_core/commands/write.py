@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core.foundation.checks import check_whole
 from transformer_core.models import Sampling
 from transformer_core.tasks.gpt import load
-from transformer_core.tasks.gpt.writing import write
+from transformer_core.tasks.gpt.writing import USUAL, write
 
 
 def add_parser(commands):
@@ -20,14 +20,22 @@ def add_parser(commands):
     parser.add_argument("folder", metavar="RUN", help="folder that 'train gpt' made")
     parser.add_argument("prompt", metavar="PROMPT", help='such as "Return the "')
     for option, meaning, default in (
-        ("--temperature", "below 1 more of what is likely, 0 only that", 0.8),
+        (
+            "--temperature",
+            "below 1 more of what is likely, 0 only that",
+            USUAL.temperature,
+        ),
         (
             "--top-p",
             "draw from the fewest tokens of this share of the probability",
-            1.0,
+            USUAL.top_p,
         ),
-        ("--min-p", "and of this share of the best one's", 0.05),
-        ("--penalty", "above 1, against tokens that the text has already", 1.0),
+        ("--min-p", "and of this share of the best one's", USUAL.min_p),
+        (
+            "--penalty",
+            "above 1, against tokens that the text has already",
+            USUAL.penalty,
+        ),
     ):
         said = f"{meaning} (default: {default})"
         parser.add_argument(option, type=float, default=default, help=said)

@@ -134,26 +134,17 @@ def shared_attention(query, key, value, keep, rate, rng):
         keep = under(np.broadcast_to(keep, (*over, key.shape[-2])), key)
     output, cache = attention(under(query, key), key, value, keep, rate, rng)
     weights = cache.weights.reshape(*over, -1)
-    mask = cache.dropout.mask
-    return output.reshape(*over, -1), AttentionCache(
-        query,
-        key,
-        value,
-        weights,
-        SoftmaxCache(weights),
-        DropoutCache(mask if mask is None else mask.reshape(weights.shape), rate),
-    )
+    return output.reshape(*over, -1), cache._replace(query=query, weights=weights)
 
 
 def shared_attention_backward(doutput, cache):
     """Do the same to the cotangents: what a key gets is the sum over its heads of queries."""
-    query, key, value, weights, _, (mask, rate) = cache
-    check_floats("doutput", doutput, *query.shape[:-1], value.shape[-1])
-    weights = under(weights, key)
-    dropped = DropoutCache(mask if mask is None else under(mask, key), rate)
-    stacked = (under(query, key), key, value, weights, SoftmaxCache(weights), dropped)
+    query, key = cache.query, cache.key
+    check_floats("doutput", doutput, *query.shape[:-1], cache.value.shape[-1])
+    weights = under(cache.weights, key)
+    doutput = under(doutput, key)
     dquery, dkey, dvalue = attention_backward(
-        under(doutput, key), AttentionCache(*stacked)
+        doutput, cache._replace(query=under(query, key), weights=weights)
     )
     return dquery.reshape(query.shape), dkey, dvalue
 

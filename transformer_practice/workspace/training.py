@@ -6,7 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from transformer_core.training import Recipe, train_on_disk
+import numpy as np
+
+from transformer_core.tasks.gpt import load
+from transformer_core.tasks.gpt.recipe import RECIPE as GPT
+from transformer_core.tasks.gpt.writing import USUAL, write
+from transformer_core.training import Recipe, Run, train_on_disk
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.running import Failed
 from transformer_practice.exercises import find_exercise
@@ -16,14 +21,19 @@ from transformer_practice.workspace.substitution import Used, in_the_package
 from transformer_practice.workspace.surroundings import Surroundings
 
 YOURS, PACKAGE = "yours", "package"
+PROMPT = "Return the "
 
 
 class Comparison(NamedTuple):
-    """Scores by their names, as the chapters print them, and what the reader's functions did."""
+    """Scores by their names, as the chapters print them, and what the reader's functions did.
+
+    ``text`` is what a GPT writes with them after ``PROMPT``; other models write nothing.
+    """
 
     yours: dict[str, str]
     package: dict[str, str]
     used: Used
+    text: str
 
 
 def train_both(
@@ -35,7 +45,8 @@ def train_both(
 ) -> Comparison:
     """Train with the reader's functions, then with the package's alone, all else being equal.
 
-    The first training has a process of its own.
+    The first training has a process of its own. If it is given a time, the second takes as many
+    steps.
 
     Parameters
     ----------
@@ -60,7 +71,7 @@ def train_both(
     with folder_for(out) as folder:
         room = Room(train_yours, workspace, recipe, given, names, folder / YOURS, quiet=False)
         try:
-            yours, used, error = room.receive()
+            yours, used, text, error = room.receive()
         except Failed as failure:
             raise ValueError(f"a function of yours {failure}") from None
         finally:
@@ -71,13 +82,14 @@ def train_both(
             raise ValueError(
                 f"expected functions that this training calls, got only {', '.join(names)}"
             )
+        given = as_long(given, Run(folder / YOURS))
         training = train_on_disk(recipe, str(folder / PACKAGE), given)
-        return Comparison(yours, dict(training.measures()), used)
+        return Comparison(yours, dict(training.measures()), used, text)
 
 
 def train_yours(connection, workspace, recipe, given, names, folder):
-    """Train with the reader's functions, and send the scores, what was used, and what failed."""
-    surroundings, scores, error = Surroundings(), {}, None
+    """Train with the reader's functions; send the scores, what was used, a text, what failed."""
+    surroundings, scores, text, error = Surroundings(), {}, "", None
     exercises = [find_exercise(name) for name in names]
     owns = [
         own
@@ -88,6 +100,9 @@ def train_yours(connection, workspace, recipe, given, names, folder):
     with in_the_package(owns) as used:
         try:
             scores = dict(train_on_disk(recipe, str(folder), given).measures())
+            if recipe.model == GPT.model:
+                gpt, pairs = load(folder)
+                text = "".join(write(gpt, pairs, PROMPT, np.random.default_rng(0), USUAL))
         except Exception as failure:
             error = failure
     change = surroundings.change()
@@ -97,7 +112,15 @@ def train_yours(connection, workspace, recipe, given, names, folder):
         error = ValueError(
             f"{used.not_finite[0]} is the first to return numbers that are not finite"
         )
-    connection.send((scores, used, error))
+    connection.send((scores, used, text, error))
+
+
+def as_long(given: dict, run: Run) -> dict:
+    """Return settings for as many steps as a run took, if it was given a time."""
+    if run.settings().get("minutes") is None:
+        return given
+    others = {name: value for name, value in given.items() if name != "minutes"}
+    return others | {"steps": len(run.history())}
 
 
 @contextmanager

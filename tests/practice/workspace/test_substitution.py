@@ -1,5 +1,6 @@
 """A model runs with the reader's functions, and the package has its own back afterwards."""
 
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -9,13 +10,14 @@ from practice.versions import RIGHT as VERSIONS
 from transformer_core import ops
 from transformer_core.layers import FeedForward, Linear, feed_forward
 from transformer_core.layers import linear as linear_layer
+from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.spec import LayerSpec, NormSpec
-from transformer_core.models import Bert, EncoderDecoder, StackSpec
+from transformer_core.models import Bert, EncoderDecoder, Gpt, StackSpec
 from transformer_core.ops.linear import LinearCache
 from transformer_core.optim import Adam
 from transformer_practice.exercises import every_exercise, find_exercise
 from transformer_practice.workspace.folder import Own
-from transformer_practice.workspace.substitution import in_the_package, places
+from transformer_practice.workspace.substitution import GROUPED, in_the_package, places
 
 IDS, LENGTHS = np.array([[3, 1, 3], [0, 2, 1]]), np.array([3, 2])
 
@@ -48,7 +50,8 @@ def renamed(exercise):
 
 
 IN_THE_PACKAGE = [exercise for exercise in every_exercise() if places(exercise)]
-OWNS = [Own(exercise, renamed(exercise)) for exercise in IN_THE_PACKAGE]
+# In the package, grouped attention is attention itself: what it would call if it were renamed.
+OWNS = [Own(exercise, renamed(exercise)) for exercise in IN_THE_PACKAGE if exercise.name != GROUPED]
 
 
 def bert(dtype=np.float32, spec=None):
@@ -70,6 +73,13 @@ def encoder_decoder(dtype=np.float32):
     return step(model, IDS, LENGTHS, IDS, LENGTHS, rng=np.random.default_rng(5))
 
 
+def gpt(dtype=np.float32):
+    attention = AttentionSpec(4, bias=False, key_heads=2, transform="rotary_halves")
+    spec = LayerSpec(8, attention, 7, "pre", NormSpec("rms_norm"), "swiglu", dtype=dtype)
+    model = Gpt(spec, StackSpec(5, 4, 2), np.random.default_rng(4))
+    return step(model, IDS, IDS[:, ::-1])
+
+
 def step(model, *batch, **options):
     """Return the loss, the gradients, and the parameters after a step."""
     loss, grads = model.loss_and_gradients(*batch, **options)
@@ -78,7 +88,7 @@ def step(model, *batch, **options):
     return {"loss": np.asarray(loss)} | grads | after
 
 
-EVERY_MODEL = bert, encoder_decoder, since_2017
+EVERY_MODEL = bert, encoder_decoder, since_2017, gpt
 MODELS = pytest.mark.parametrize("model", EVERY_MODEL)
 
 
@@ -94,9 +104,14 @@ def test_all_functions_renamed_give_the_same_bits(model):
     expected = model()
     with in_the_package(OWNS) as used:
         assert_equal(model(), expected)
-    assert {"MultiHeadSelfAttention", "softmax", "linear", "Adam"} <= used.called
+    assert {"EncoderLayer", "softmax", "linear", "Adam"} <= used.called
     if model is since_2017:
         assert {"RmsNorm", "rms_norm", "GatedFeedForward", "silu"} <= used.called
+    if model is gpt:
+        assert {"attention_with_dropout", "rotary", "Rotary", "causal_keep"} <= used.called
+    beyond = {"MultiHeadSelfAttention", "TiedReadout"}  # with shared heads, without a bias
+    assert used.package == (beyond if model is gpt else set())
+    assert ("MultiHeadSelfAttention" in used.called) == (model is not gpt)
     assert used.float64 == set()
 
 
@@ -208,6 +223,44 @@ def test_of_two_exercises_with_one_place_the_later_takes_both_functions():
         ops.attention_backward(y, cache)
     assert calls == ["second"]
     assert used.called == {"attention_with_dropout"}
+
+
+def test_attention_in_groups_takes_what_has_groups_and_drops_nothing():
+    written = tuple(
+        next(v for v in VERSIONS if v.exercise == "grouped_attention").functions().values()
+    )
+    rng = np.random.default_rng(3)
+    few, many = (rng.normal(size=(2, heads, 3, 5)).astype(np.float32) for heads in (2, 4))
+    for own_attention, rate, taken in (
+        (renamed(find_exercise("attention")), 0, ["attention", "grouped_attention"]),
+        (renamed(find_exercise("attention")), 0.5, ["attention"]),
+        ((None, ops.attention_backward), 0, ["attention", "grouped_attention"]),
+    ):
+        owns = [own("attention", *own_attention), own("grouped_attention", *written)]
+        for key, called in ((few, taken), (many, ["attention"])):
+            draws = [np.random.default_rng(1) for _ in range(2)]
+            y, cache = ops.attention(many, key, key, None, rate, draws[0])
+            expected = ops.attention_backward(y, cache)
+            with in_the_package(owns) as used:
+                y_own, cache = ops.attention(many, key, key, None, rate, draws[1])
+                found = ops.attention_backward(y, cache)
+            assert sorted(used.called) == called
+            assert np.allclose(y_own, y, atol=1e-6)
+            assert all(map(partial(np.allclose, atol=1e-5), found, expected))
+
+
+def test_a_backward_pass_in_groups_alone_is_given_the_cache_of_the_package():
+    caches, right = [], ops.attention_backward
+
+    def backward(doutput, cache):
+        caches.append(cache)
+        return right(doutput, cache)
+
+    expected = gpt()
+    with in_the_package([own("grouped_attention", None, backward)]) as used:
+        assert_equal(gpt(), expected)
+    assert {cache.key.shape[1] for cache in caches} == {2}
+    assert {"attention", "softmax"} <= used.package
 
 
 def test_double_precision_is_cast_back_and_told():

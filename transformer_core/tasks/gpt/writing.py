@@ -9,6 +9,8 @@ from transformer_core.foundation.checks import check_positive_int
 from transformer_core.models import Gpt, Sampling, sample
 from transformer_core.tasks.gpt.byte_pairs import END_OF_TEXT, BytePairs
 
+USUAL = Sampling(temperature=0.8, min_p=0.05)  # of the command line
+
 
 def write(
     gpt: Gpt,
