@@ -95,6 +95,14 @@ def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
 
 
 @every_figure
+def test_what_a_finger_presses_is_44_pixels_high(explore, name):
+    figure = explore(name, PHONE, has_touch=True, is_mobile=True)
+    parts = figure.root.locator("button, select, .controls label:has(input), [role=button]")
+    sizes = parts.evaluate_all("all => all.map((part) => part.getBoundingClientRect().height)")
+    assert len(sizes) >= 2 and min(sizes) > 43.9
+
+
+@every_figure
 def test_reset_takes_every_move_back(explore, name):
     """What to do comes first, what is pressed is 24 pixels wide, handles take long steps."""
     figure = explore(name)
