@@ -4,7 +4,7 @@ import pytest
 from helpers.explorable import PAGES
 
 PHONE = 360
-HANDLES = sorted(PAGES.keys() - {"mask", "dropout", "gain", "byte_pairs"})
+HANDLES = sorted(PAGES.keys() - {"mask", "dropout", "gain", "byte_pairs", "sampling"})
 DENSE = "step", "scramble", "simplex", "layer_norm", "activations", "cost"  # small type
 every_figure = pytest.mark.parametrize("name", PAGES)
 every_one_with_handles = pytest.mark.parametrize("name", HANDLES)
