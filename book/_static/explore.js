@@ -211,10 +211,42 @@ const explore = (() => {
     return { point, place };
   };
 
+  // Cells in rows and columns are one stop of the tabulator, from which the arrows go on.
+  const grid = (cells) => cells.forEach((row, t) => row.forEach((cell, s) => {
+    cell.tabIndex = t + s ? -1 : 0;
+    cell.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      const next = by && cells[t + by[0]]?.[s + by[1]];
+      if (!next) return;
+      event.preventDefault();
+      cell.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+  }));
+
   // Whether the reader has asked for stillness.
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+  // Show the frames 1 to last within so many seconds, until the reader does something else. Where
+  // stillness is asked for, only the last.
+  const play = (stage, seconds, last, frame) => {
+    if (still()) return frame(last);
+    const ender = new AbortController(), { signal } = ender, began = performance.now();
+    for (const event of ["pointerdown", "keydown"])
+      stage.parentElement.addEventListener(event, () => ender.abort(), { capture: true, signal });
+    let shown = 0;
+    const go = (now) => {
+      if (signal.aborted) return;
+      const due = Math.min(last, Math.floor((last * (now - began)) / (1000 * seconds)));
+      if (due > shown) frame(shown = due);
+      if (shown < last) requestAnimationFrame(go);
+      else ender.abort();
+    };
+    requestAnimationFrame(go);
+  };
+
   return Object.assign(start, {
-    make, draw, canvas, number, fraction, power, show, readout, differences, slider, toggle, choice, button, handle, still,
+    make, draw, canvas, number, fraction, power, show, readout, differences, slider, toggle, choice, button, handle, grid, still, play,
   });
 })();

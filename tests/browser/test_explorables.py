@@ -4,7 +4,7 @@ import pytest
 from helpers.explorable import PAGES
 
 PHONE = 360
-HANDLES = sorted(PAGES.keys() - {"mask", "dropout", "gain", "byte_pairs"})
+HANDLES = sorted(PAGES.keys() - {"mask", "dropout", "gain", "byte_pairs", "sampling"})
 DENSE = "step", "scramble", "simplex", "layer_norm", "activations", "cost"  # small type
 every_figure = pytest.mark.parametrize("name", PAGES)
 every_one_with_handles = pytest.mark.parametrize("name", HANDLES)
@@ -92,6 +92,14 @@ def test_every_control_takes_the_keyboard_and_says_what_it_did(explore, name):
             assert figure.said(), f"{selector} {control.inner_text()}"
             moved += 1
     assert moved >= 3
+
+
+@every_figure
+def test_what_a_finger_presses_is_44_pixels_high(explore, name):
+    figure = explore(name, PHONE, has_touch=True, is_mobile=True)
+    parts = figure.root.locator("button, select, .controls label:has(input), [role=button]")
+    sizes = parts.evaluate_all("all => all.map((part) => part.getBoundingClientRect().height)")
+    assert len(sizes) >= 2 and min(sizes) > 43.9
 
 
 @every_figure

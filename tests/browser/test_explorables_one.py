@@ -118,6 +118,20 @@ def test_simplex(figure):
     assert "out of the triangle" in figure.said()
 
 
+def test_simplex__opens_an_entry_into_its_formula(figure):
+    weights = softmax(np.array([2 * np.log(2), 0, np.log(2)]))[0]
+    figure.root.get_by_label("entry of row 2 and column 0").hover()
+    formula = figure.root.locator(".formula")
+    assert formula.inner_text().startswith("J₂₀ = a₂ (δ₂₀ − a₀) = 2/7 (0 − 4/7) = −8/49")
+    close(figure.shown("entry"), -weights[2] * weights[0])
+    assert abs(figure.shown("quotient") - figure.shown("entry")) < 1e-9
+    figure.press("entry of row 0 and column 0", "ArrowDown")
+    figure.tab.keyboard.press("ArrowRight")
+    close(figure.shown("entry"), weights[1] * (1 - weights[1]))
+    figure.tick("uncoupled")
+    assert "a₁ δ₁₁ = 1/7 · 1 = 1/7" in formula.inner_text()
+
+
 def test_simplex__weights_and_scores_move_together(figure):
     figure.press("point", *9 * ["ArrowRight"])
     figure.press("point", *4 * ["ArrowUp"])
@@ -187,8 +201,36 @@ def test_step__loses_both_differences_where_it_is_lost(figure):
     figure.slide(step=-17)
     assert list(figure.shown("quotient-forward", "quotient-central")) == [0, 0]
     assert figure.shown("quotient-complex") == 12
-    bold = figure.root.locator("td b").all_inner_texts()
+    bold = figure.root.locator("td[data-name^=quotient] b").all_inner_texts()
     assert bold[:2] == ["", ""] and bold[2].startswith("12.000")
+
+
+def test_step__shows_which_digits_a_subtraction_leaves(figure):
+    kept = figure.root.locator("[data-name^=value] b")
+    for name, (f, x, _) in FUNCTIONS.items():
+        figure.choose("function", name)
+        lengths = []
+        for exponent in (-2, -9, -17):
+            figure.slide(step=exponent)
+            h = 10.0**exponent
+            shown = figure.shown("value-right", "value-middle", "value-left", "value-imaginary")
+            expected = [f(x + h), f(x), f(x - h), f(x + 1j * h).imag]
+            assert_allclose(shown, expected, rtol=1e-15)
+            lengths.append([len(text) for text in kept.all_inner_texts()])
+        right = [row[0] for row in lengths]
+        assert right[0] in (13, 14, 15) and right[1] in (6, 7, 8) and right[2] == 0
+        assert lengths[2][3] > 15  # the complex step subtracts nothing
+
+
+def test_step__shrinks_by_itself_until_it_is_stopped(figure):
+    figure.click("Let h shrink")
+    figure.tab.wait_for_function(
+        """() => Number(document.querySelector("#explorable-step input[name=step]").value) < -2"""
+    )
+    figure.press("step", "ArrowRight")
+    stopped = figure.root.locator("input[name=step]").input_value()
+    figure.tab.wait_for_timeout(300)
+    assert figure.root.locator("input[name=step]").input_value() == stopped
 
 
 def test_step__in_float32(figure):

@@ -9,7 +9,7 @@ from helpers.explorable import close
 from studies.bet import Generator
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
-from transformer_core.models import Encoder
+from transformer_core.models import Encoder, Sampling
 from transformer_core.ops.dropout import DropoutCache
 from transformer_core.optim import SGD, Adam, AdamW
 from transformer_core.tasks.gpt.byte_pairs import TIES, train_byte_pairs
@@ -31,6 +31,29 @@ def test_the_hands_turn_by_the_offset_alone(explore):
     close(figure.shown("inner"), table[14] @ table[20])
     close(figure.shown("cosines"), first)
     assert figure.shown("gap") < 1e-14
+
+
+def test_the_clock_that_tells_two_positions_apart_is_marked_while_time_runs(explore):
+    figure = explore("positions")
+    frequencies = 10000.0 ** (-np.arange(0, 16, 2) / 16)
+    chosen = []
+    for k in (1, 3, 9, 23):
+        figure.slide(k=k)
+        terms = np.cos(k * frequencies)
+        close(figure.grid("term", 8), terms)
+        chosen.append(int(terms.argmin()) + 1)
+        assert f"Clock {chosen[-1]} tells them apart best" in figure.said()
+        marked = figure.root.locator("circle[stroke='var(--purple)']")
+        assert marked.count() == 1
+    assert len(set(chosen)) > 1
+    figure.click("Let time run")
+    time = figure.root.locator("input[name=t]")
+    figure.tab.wait_for_function("time => Number(time.value) > 3", arg=time.element_handle())
+    close(figure.grid("term", 8), terms)  # they depend on the offset alone
+    figure.press("position t", "ArrowRight")
+    stopped = time.input_value()
+    figure.tab.wait_for_timeout(500)
+    assert time.input_value() == stopped
 
 
 @pytest.mark.parametrize("layout", ["pairs", "halves"])
@@ -381,6 +404,30 @@ def test_the_means_over_the_masks_approach_the_input(explore):
     close(figure.grid("dx", 4), dx)
 
 
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_thousand_masks_are_a_cloud_that_narrows_as_the_theorem_says(explore, inverted):
+    figure = explore("dropout", reduced_motion="reduce")
+    draw = Generator(290)
+    draw.uniforms(99 * 8 + 4)
+    figure.slide(p=0.4)
+    figure.tick("inverted", inverted)
+    figure.click("Watch 1000")
+    masks = draw.uniforms(1000, 2, 4)[:, 0] >= 0.4
+    scale = 1 if inverted else 0.6
+    outputs = scale * np.array([ops.dropout(CATS, 0.4, Coins(mask))[0] for mask in masks])
+    mean = outputs.mean(axis=0)
+    deviation = scale * math.sqrt(0.4 / 0.6) * np.abs(CATS)
+    assert figure.shown("count") == 1000
+    close(figure.grid("mean", 4), mean, 1e-11)
+    off = (mean - scale * CATS) / (deviation / math.sqrt(1000))
+    close(figure.grid("off", 4), off, 1e-8)
+    assert np.abs(off).max() < 4
+    cloud = figure.root.locator("path[stroke='var(--orange)']").first.get_attribute("d")
+    dots = np.array([part.split()[:2] for part in cloud.split("M")[1:]], float)
+    means = outputs[:, 0].cumsum()[9::10] / np.arange(10, 1001, 10)
+    close(dots[:, 1], 122 - np.clip(10 * means, -92, 92), 1e-9)
+
+
 def test_the_steepest_directions_attain_the_dual_norms(explore):
     figure = explore("balls")
     close(figure.shown("euclidean", "max", "sum"), [math.hypot(2, 0.8), 2.8, 2])
@@ -426,6 +473,40 @@ def test_a_drawn_schedule_gives_the_expected_loss_of_the_chapter(explore):
         mean = (1 - rate * a) * mean
         variance = (1 - rate * a) ** 2 * variance + rate**2 * 0.02
     close(figure.shown("end"), (a / 2 * (mean**2 + variance)).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["sure", "doubt"])
+@pytest.mark.parametrize(
+    "settings",
+    [(1, 12, 0.9, 0), (0, 5, 0.7, 0.1), (2, 2, 1, 0), (0.6, 9, 0.83, 0.05), (3, 7, 0.95, 0.3)],
+)
+def test_the_settings_of_sampling_change_the_distribution_as_in_the_package(
+    explore, text, settings
+):
+    figure = explore("sampling")
+    figure.choose("text", text)
+    names = ("temperature", "top_k", "top_p", "min_p")
+    figure.slide(**dict(zip(names, settings, strict=True)))
+    weights = {
+        "sure": [61, 8, 8, 4, 2, 2, 1, 1, 1, 1, 1, 1],
+        "doubt": [13, 11, 11, 10, 9, 8, 7, 6, 5, 4, 2, 1],
+    }
+    logits = np.log([weights[text]])
+    p = None
+    for n, stage in enumerate(("model", *names)):  # each works on what is left
+        sampling = Sampling(**dict(zip(names[:n], settings[:n], strict=True)))
+        q = sampling.distribution(logits, np.zeros((1, 12), bool))[0]
+        p = q if n < 2 else p
+        mass, left = p[q > 0].sum(), q[q > 0]
+        shown = figure.shown(f"kept-{stage}", f"entropy-{stage}")
+        close(shown, [len(left), -(left * np.log(left)).sum()])
+        if n:
+            close(figure.shown(f"mass-{stage}"), mass)
+    close(figure.grid("q", 12), q)
+    close(figure.shown("distance", "cut"), 1 - mass)
+    close(figure.shown("divergence", "minus-log"), -np.log(mass))
+    shown = figure.root.locator("svg text[name]").all_text_contents()
+    assert [text.replace(".", "").isdigit() for text in shown] == list(q > 0)
 
 
 @pytest.mark.parametrize("ties", TIES)

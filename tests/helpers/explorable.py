@@ -24,6 +24,7 @@ PAGES = {
     "ring": "450_many_machines",
     "rotary": "520_rotary",
     "byte_pairs": "550_byte_pairs",
+    "sampling": "570_sampling",
 }
 
 

@@ -1,10 +1,11 @@
 // Dropout: the masks, the mean over them, and the gradient through them.
 explore("dropout", ({ stage, controls, say }) => {
-  const { button, canvas, differences, draw, fraction, make, number, show, slider, toggle } = explore;
+  const { button, canvas, differences, draw, fraction, make, number, play, show, slider, toggle } = explore;
   const x = core.from([4, 2, 2, -4]), dy = core.from([1, 2, -1, 1]), N = 4;
   const { uniform } = core.generator(290);
   const state = { p: 0.5, mask: [1, 0, 1, 1], backward: null, inverted: true, fresh: false, count: 0 };
-  const sums = new Float64Array(N), squares = new Float64Array(N);
+  const sums = new Float64Array(N), squares = new Float64Array(N), WATCHED = 1000, EVERY = 10;
+  let trail = []; // of the masks that are watched: the part of them so far, and their mean
 
   // The package's dropout with a mask that is given: it keeps where the random number reaches p.
   const drop = (array, mask) => {
@@ -30,6 +31,8 @@ explore("dropout", ({ stage, controls, say }) => {
       out: draw(drawing, "rect", { x: across(i) - 16, width: 32, fill: `var(--${hue})` }),
       outline: draw(drawing, "rect", { x: across(i) - 22, width: 44, fill: "none", stroke: "var(--ink)", "stroke-dasharray": "4 3" }),
       mark: draw(drawing, "path", { fill: "none", stroke: "var(--ink)", "stroke-width": 2.5 }),
+      cloud: draw(drawing, "path", { stroke: "var(--orange)", "stroke-width": 3, style: "stroke-linecap: round" }),
+      bounds: draw(drawing, "path", { fill: "none", stroke: "var(--ink)" }),
       text: draw(drawing, "text", { x: across(i), y: 231, "text-anchor": "middle", name: `${names}-${i}` }),
     }));
     const bar = (rect, v) => {
@@ -42,6 +45,10 @@ explore("dropout", ({ stage, controls, say }) => {
       bar(part.out, out);
       part.mark.setAttribute("d", mark === null ? "" : `M ${across(i) - 28} ${up(mark)} h 56`);
       show(part.text, out, fraction(out));
+    }, trace: (i, dots, bounds) => {
+      const at = ([along, v]) => `${across(i) - 28 + 56 * along} ${up(v)}`;
+      parts[i].cloud.setAttribute("d", dots.map((dot) => `M ${at(dot)} h 0.01`).join(" "));
+      parts[i].bounds.setAttribute("d", bounds.map((line) => `M ${line.map(at).join(" L ")}`).join(" "));
     } };
   };
   const forward = bars("y (bars), x (dashed), mean of y (line)", "The output, entry by entry, beside the input", 10, "blue", "y");
@@ -62,8 +69,9 @@ explore("dropout", ({ stage, controls, say }) => {
   // Mean and variance over all masks so far, beside what the theorem says.
   const count = make("output", { ariaLive: "off", name: "count" });
   const row = (name) => Array.from({ length: N }, (_, i) => make("output", { ariaLive: "off", name: `${name}-${i}` }));
-  const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread") };
-  const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected" };
+  const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread"), off: row("off") };
+  const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected",
+    off: "off, in σ/√n" };
   panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", { className: "values" }, make("tbody", {},
     ...Object.entries(words).map(([name, text]) => make("tr", {}, make("th", { scope: "row" }, text),
       ...found[name].map((output) => make("td", {}, output))))))));
@@ -81,6 +89,17 @@ explore("dropout", ({ stage, controls, say }) => {
   });
   press("Draw a mask", 1);
   press("Draw 100", 100);
+  button(controls, "Watch 1000", () => {
+    restart();
+    say("Each dot is the mean of the masks so far; the lines are two standard deviations of it, which fall as 1/√n.");
+    play(stage, 4, WATCHED / EVERY, (n) => {
+      while (state.count < EVERY * n) {
+        throwCoins();
+        if (state.count % EVERY === 0) trail.push([state.count / WATCHED, mean()]);
+      }
+      paint();
+    });
+  });
   toggle(controls, { name: "inverted", label: "divide by 1 − p", checked: true }, (on) => {
     state.inverted = on;
     restart();
@@ -94,7 +113,7 @@ explore("dropout", ({ stage, controls, say }) => {
     say(on ? "The backward pass has drawn its own mask: bars leave the measured lines." : "The mask of the forward pass: every bar reaches its line.");
   });
 
-  const restart = () => { state.count = 0; sums.fill(0); squares.fill(0); };
+  const restart = () => { state.count = 0; sums.fill(0); squares.fill(0); trail = []; };
   const throwCoins = (mask = drawn()) => {
     state.mask = mask;
     state.backward = drawn();
@@ -122,10 +141,15 @@ explore("dropout", ({ stage, controls, say }) => {
     show(count, state.count, String(state.count));
     const scale = state.inverted ? 1 : 1 - state.p;
     for (let i = 0; i < N; i += 1) {
+      const expected = scale * x.data[i], deviation = scale * Math.sqrt(state.p / (1 - state.p)) * Math.abs(x.data[i]);
+      forward.trace(i, trail.map(([along, values]) => [along, values[i]]), trail.length ? [2, -2].map((times) =>
+        trail.map(([along]) => [along, expected + (times * deviation) / Math.sqrt(along * WATCHED)])) : []);
+      const off = means && (means[i] - expected) / (deviation / Math.sqrt(state.count));
+      show(found.off[i], means ? off : NaN, means ? undefined : "–");
       show(found.mean[i], means ? means[i] : NaN, means ? undefined : "–");
-      show(found.expected[i], scale * x.data[i]);
+      show(found.expected[i], expected);
       show(found.variance[i], means ? squares[i] / state.count - means[i] ** 2 : NaN, means ? undefined : "–");
-      show(found.spread[i], scale ** 2 * state.p / (1 - state.p) * x.data[i] ** 2);
+      show(found.spread[i], deviation ** 2);
     }
   };
 

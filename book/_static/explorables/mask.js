@@ -19,7 +19,7 @@ explore("mask", ({ stage, controls, say }) => {
 
   // The grid: a row a query, a column a key.
   const cells = WORDS.map((asks, t) => WORDS.map((found, s) => {
-    const cell = make("button", { type: "button", tabIndex: t + s ? -1 : 0 });
+    const cell = make("button", { type: "button" });
     cell.setAttribute("aria-label", `${asks} attends to ${found}`);
     cell.addEventListener("click", () => {
       state.keep[t][s] = 1 - state.keep[t][s];
@@ -28,17 +28,9 @@ explore("mask", ({ stage, controls, say }) => {
         ? `${asks} ${state.keep[t][s] ? "may" : "may not"} attend to ${found}; its weights sum to ${number(sum(t))}.`
         : `${asks} may attend to nothing: its weights and its output are 0, and not 0/0.`);
     });
-    cell.addEventListener("keydown", (event) => {
-      const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
-      const next = by && cells[t + by[0]]?.[s + by[1]];
-      if (!next) return;
-      event.preventDefault();
-      cell.tabIndex = -1;
-      next.tabIndex = 0;
-      next.focus();
-    });
     return cell;
   }));
+  explore.grid(cells);
   const sums = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `sum-${t}` }));
   const outputs = WORDS.map((_, t) => [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${t}-${c}` })));
   const moves = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `moved-${t}` }));

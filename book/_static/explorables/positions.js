@@ -1,6 +1,6 @@
 // Sinusoidal positions as clocks: every pair of entries is the hand of one.
 explore("positions", ({ stage, controls, say }) => {
-  const { canvas, draw, handle, make, number, power, show, slider } = explore;
+  const { button, canvas, draw, handle, make, number, play, power, show, slider } = explore;
   const T = 64, D = 16, COLUMNS = 4, RADIUS = 31;
   const table = core.nested(core.sinusoidalPositions(T, D));
   const frequencies = Array.from({ length: D / 2 }, (_, i) => 10000 ** ((-2 * i) / D));
@@ -15,12 +15,12 @@ explore("positions", ({ stage, controls, say }) => {
   const heading = draw(faces, "text", { x: 0, y: 12 });
   const clocks = frequencies.map((frequency, i) => {
     const x = 40 + 80 * (i % COLUMNS), y = 60 + 112 * Math.floor(i / COLUMNS);
-    draw(faces, "circle", { cx: x, cy: y, r: RADIUS, fill: "var(--face)", stroke: "var(--line)" });
+    const face = draw(faces, "circle", { cx: x, cy: y, r: RADIUS, fill: "var(--face)" });
     const turn = draw(faces, "path", { fill: "none", stroke: "var(--purple)", "stroke-width": 2 });
     const hands = [["blue", 8], ["orange", 3]].map(([hue, wide]) => draw(faces, "line",
       { x1: x, y1: y, stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linecap": "round" }));
     const angle = draw(faces, "text", { x, y: y + 48, name: `turn-${i}`, "text-anchor": "middle" });
-    return { x, y, frequency, turn, hands, angle };
+    return { x, y, frequency, face, turn, hands, angle };
   });
 
   const point = (hand, [sine, cosine], { x, y }) => {
@@ -57,6 +57,12 @@ explore("positions", ({ stage, controls, say }) => {
   stage.append(make("p", {}, "⟨P", make("sub", {}, "t"), ", P", make("sub", {}, "t+k"), "⟩ = ", inner,
     ", Σ cos kω = ", cosines, "; from the turned hands to the table: ", gap, "."));
 
+  // Each pair adds cos kω to the inner product; the one that adds least tells the two positions apart.
+  const terms = frequencies.map((_, i) => make("output", { ariaLive: "off", name: `term-${i}` }));
+  stage.append(make("p", { className: "numbers" }, make("span", {}, "cos kω of each clock:"), ...terms));
+  const parts = () => frequencies.map((frequency) => Math.cos(state.k * frequency));
+  const decides = () => parts().indexOf(Math.min(...parts()));
+
   const limits = { t: [0, 40], k: [0, 23] };
   const format = (v) => String(v);
   const sliders = Object.fromEntries(Object.entries({ t: "position t", k: "offset k" }).map(([name, label]) =>
@@ -68,7 +74,8 @@ explore("positions", ({ stage, controls, say }) => {
       state[name] = Math.min(limits[name][1], Math.max(limits[name][0], value));
     paint();
     say(`Positions ${state.t} and ${state.t + state.k}: the first hand turns by ${number(state.k)}, the last by ${
-      number(state.k * frequencies[D / 2 - 1], 3)}, as from 0 to ${state.k}. Inner product ${inner.textContent}.`);
+      number(state.k * frequencies[D / 2 - 1], 3)}, as from 0 to ${state.k}. Inner product ${inner.textContent}.${
+      state.k ? ` Clock ${decides() + 1} tells them apart best.` : ""}`);
   };
 
   const paint = () => {
@@ -79,6 +86,11 @@ explore("positions", ({ stage, controls, say }) => {
       return [s * cosine + c * sine, c * cosine - s * sine];
     });
     clocks.forEach((clock, i) => {
+      const best = k > 0 && i === decides();
+      clock.face.setAttribute("stroke", best ? "var(--purple)" : "var(--line)");
+      clock.face.setAttribute("stroke-width", best ? 4 : 1);
+      show(terms[i], parts()[i]);
+      terms[i].style.fontWeight = best ? 700 : "";
       point(clock.hands[0], from.slice(2 * i, 2 * i + 2), clock);
       point(clock.hands[1], to.slice(2 * i, 2 * i + 2), clock);
       clock.turn.setAttribute("d", spiral(clock));
@@ -100,6 +112,11 @@ explore("positions", ({ stage, controls, say }) => {
     sliders.t.value = t;
     sliders.k.value = k;
   };
+
+  button(controls, "Let time run", () => {
+    move({ t: 0 });
+    play(stage, 8, limits.t[1], (t) => move({ t }));
+  });
 
   paint();
   say("Move the position: the hands turn, the angles between them and the inner product stay. Then move the offset.");

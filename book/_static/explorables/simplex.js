@@ -1,7 +1,7 @@
 // Three weights as a point of a triangle, with their Jacobian, and a gradient that lies in it.
 "use strict";
 explore("simplex", ({ stage, controls, say }) => {
-  const { draw, number, fraction, power } = explore;
+  const { draw, make, number, fraction, power } = explore;
   const WORDS = ["cats", "chase", "mice"], EACH = [0, 1, 2], INDEX = "₀₁₂", LEAST = 0.002;
   const COLOURS = ["blue", "green", "orange"].map((name) => `var(--${name})`);
   const PAPER = { x: [2 * Math.LN2, 0, Math.LN2], dweights: [7, 0, 0] };
@@ -11,7 +11,7 @@ explore("simplex", ({ stage, controls, say }) => {
     if (Math.abs(v) < 1e-12) return "0";
     return Math.abs(v * 49 - sevenths) < 1e-9 && sevenths % 7 ? `${sevenths}/49`.replace("-", "−") : fraction(v);
   };
-  const state = { ...structuredClone(PAPER), uncoupled: false };
+  const state = { ...structuredClone(PAPER), uncoupled: false, entry: [0, 1] };
 
   // The triangle, and beside or under it the matrix and the bars.
   const space = Math.max(270, Math.min(stage.clientWidth, 660)), beside = space >= 520;
@@ -21,7 +21,7 @@ explore("simplex", ({ stage, controls, say }) => {
   const panel = beside ? { x: left + side + 66, y: 34, width: space - left - side - 66 }
     : { x: 0, y: top + tall + 104, width: space };
   const cell = Math.min(56, panel.width / 4.4), matrix = panel.x + (panel.width - 4 * cell - 6) / 2;
-  const bars = panel.y + 3 * 42 + 62;
+  const ROW = 44, bars = panel.y + 3 * ROW + 62;
   const drawing = explore.canvas(stage, space, Math.max(bars + 128, top + tall + 80),
     "A triangle of weights with a point to drag; the Jacobian of softmax there, and the gradient of the three scores");
   const place = (weights) => [0, 1].map((axis) => sum(weights.map((w, i) => w * corners[i][axis])));
@@ -76,7 +76,7 @@ explore("simplex", ({ stage, controls, say }) => {
       const foot = [0, 1].map((axis) => (corners[(i + 1) % 3][axis] + corners[(i + 2) % 3][axis]) / 2);
       const height = [0, 1].map((axis) => corners[i][axis] - foot[axis]);
       draw(picture, "line", { x1: x, y1: y, x2: x - weights[i] * height[0], y2: y - weights[i] * height[1],
-        stroke: COLOURS[i], "stroke-width": 3 });
+        stroke: COLOURS[i], "stroke-width": state.entry.includes(i) ? 6 : 3 });
       const text = draw(picture, "text", { x: corners[i][0] + (i === 2 ? 40 : 0), y: corners[i][1] + (i === 2 ? -12 : 40),
         "text-anchor": i === 2 ? "middle" : i ? "end" : "start", style: `fill: ${COLOURS[i]}` });
       named(text, `weight${i}`, weights[i], written(weights[i]));
@@ -99,11 +99,11 @@ explore("simplex", ({ stage, controls, say }) => {
 
   const drawMatrix = ({ jacobian, measured }) => {
     const wrong = (i, j) => Math.abs(jacobian[i][j] - measured[i][j]) > 1e-6;
-    draw(picture, "text", { x: matrix, y: panel.y - 10, class: "soft" }, "J, under each entry its difference quotient");
+    draw(picture, "text", { x: matrix, y: panel.y - 10, class: "soft" }, "J: point at an entry; under it its difference quotient");
     jacobian.forEach((row, i) => {
       row.forEach((v, j) => {
-        const x = matrix + j * cell, y = panel.y + i * 42;
-        draw(picture, "rect", { x, y, width: cell, height: 42, fill: v > 0 ? "var(--blue)" : "var(--orange)",
+        const x = matrix + j * cell, y = panel.y + i * ROW;
+        draw(picture, "rect", { x, y, width: cell, height: ROW, fill: v > 0 ? "var(--blue)" : "var(--orange)",
           "fill-opacity": Math.min(1, Math.abs(v) * 4) * 0.35, stroke: wrong(i, j) ? "var(--wrong)" : "var(--line)",
           "stroke-width": wrong(i, j) ? 2.5 : 1 });
         const middle = { x: x + cell / 2, "text-anchor": "middle" };
@@ -112,10 +112,43 @@ explore("simplex", ({ stage, controls, say }) => {
           number(measured[i][j], 3));
       });
       const total = sum(row);
-      named(draw(picture, "text", { x: matrix + 3 * cell + 8, y: panel.y + i * 42 + 25, class: "soft" }), `row${i}`, total,
+      named(draw(picture, "text", { x: matrix + 3 * cell + 8, y: panel.y + i * ROW + 25, class: "soft" }), `row${i}`, total,
         `Σ ${Math.abs(total) < 1e-12 ? "0" : number(total)}`);
     });
+    const [i, j] = state.entry;
+    draw(picture, "rect", { x: matrix + j * cell + 2, y: panel.y + i * ROW + 2, width: cell - 4, height: ROW - 4, fill: "none",
+      stroke: "var(--ink)", "stroke-width": 2 });
   };
+
+  // The entry that is pointed at, by its formula: the weights have the hues of their words.
+  const formula = stage.appendChild(make("p", { className: "formula" }));
+  const drawFormula = ({ weights, jacobian, measured }) => {
+    const [i, j] = state.entry, at = INDEX[i] + INDEX[j];
+    const hued = (n, text) => {
+      const part = make("b", {}, text);
+      part.style.color = COLOURS[n];
+      return part;
+    };
+    const [entry, quotient] = ["entry", "quotient"].map((name) => make("output", { name, ariaLive: "off" }));
+    const letters = state.uncoupled ? [hued(i, `a${INDEX[i]}`), ` δ${at}`] : [hued(i, `a${INDEX[i]}`), ` (δ${at} − `, hued(j, `a${INDEX[j]}`), ")"];
+    const delta = Number(i === j), first = hued(i, written(weights[i]));
+    const digits = state.uncoupled ? [first, ` · ${delta}`] : [first, ` (${delta} − `, hued(j, written(weights[j])), ")"];
+    formula.replaceChildren(`J${at} = `, ...letters, " = ", ...digits, " = ", entry, "; difference quotient ", quotient);
+    explore.show(entry, jacobian[i][j], written(jacobian[i][j]));
+    explore.show(quotient, measured[i][j], number(measured[i][j], 3));
+  };
+  const entries = EACH.map((i) => EACH.map((j) => {
+    const target = draw(drawing, "rect", { x: matrix + j * cell, y: panel.y + i * ROW, width: cell, height: ROW, class: "entry",
+      role: "button", "aria-label": `entry of row ${i} and column ${j}` });
+    const light = () => {
+      state.entry = [i, j];
+      update(i === j ? `A higher score of ${WORDS[i]} raises its own weight.`
+        : `A higher score of ${WORDS[j]} lowers the weight of ${WORDS[i]}.`);
+    };
+    for (const event of ["pointerenter", "focus"]) target.addEventListener(event, light);
+    return target;
+  }));
+  explore.grid(entries);
 
   const drawBars = ({ dx, slope }) => {
     const limit = Math.max(1, ...dx.map(Math.abs), ...slope.map(Math.abs));
@@ -141,6 +174,7 @@ explore("simplex", ({ stage, controls, say }) => {
     picture.replaceChildren();
     drawTriangle(now);
     drawMatrix(now);
+    drawFormula(now);
     drawBars(now);
     EACH.forEach((i) => { scores[i].value = state.x[i]; });
     const largest = Math.max(...now.measured.map((row, i) => row[i])), off = sum(now.dx);

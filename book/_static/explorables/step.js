@@ -1,7 +1,7 @@
 // Three quotients for a slope, their errors against the step, and the digits that agree.
 "use strict";
 explore("step", ({ stage, controls, say }) => {
-  const { draw, make, power } = explore;
+  const { draw, make, number, power } = explore;
   const LOW = -18, HIGH = 0, BOTTOM = -17.5, TOP = 1.5, START = { name: "cube", exponent: -2 };
 
   // A function of a complex number [real part, imaginary part], every result rounded by r; its
@@ -118,6 +118,7 @@ explore("step", ({ stage, controls, say }) => {
       explore.show(size, error, error ? power(error) : "0");
     }
     cells.slope.textContent = digits(slope);
+    writeValues(h);
     handle.place(across(state.exponent), bottom, `h = ${power(h)}`);
     say(`h = ${power(h)}: right digits of the slope: forward ${found.forward}, central ${found.central}, `
       + `complex step ${found.complex}.`
@@ -143,6 +144,34 @@ explore("step", ({ stage, controls, say }) => {
     make("th", { scope: "col", textContent: "error" }))), body);
   stage.append(table);
 
+  // What is subtracted: the digits that two values share are lost.
+  const VALUES = { right: ["f(x + h)", 1, 0], middle: ["f(x)", 0, 0], left: ["f(x − h)", -1, 0], imaginary: ["Im f(x + ih)", 0, 1] };
+  const values = make("table", { className: "values" }), written = {}, lines = make("tbody");
+  for (const [name, [text]] of Object.entries(VALUES)) {
+    written[name] = make("td");
+    written[name].dataset.name = `value-${name}`;
+    written[name].style.textAlign = "left";
+    lines.append(make("tr", {}, make("th", { scope: "row", textContent: text }), written[name]));
+  }
+  values.append(make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col", textContent: "in bold: what a subtraction leaves" }))), lines);
+  stage.append(values);
+  const writeValues = (h) => {
+    const { f, x } = FUNCTIONS[state.name], r = round(), precision = state.single ? 7 : 15, found = {};
+    for (const [name, [, real, imaginary]] of Object.entries(VALUES))
+      found[name] = f([r(x + real * r(h)), imaginary * r(h)], r)[imaginary];
+    const texts = Object.fromEntries(Object.entries(found).map(([name, v]) =>
+      [name, name === "imaginary" ? power(v, precision) : number(v, precision)]));
+    // A difference as large as 10ᵏ leaves the digits from this place on.
+    const difference = Math.max(Math.abs(found.right - found.middle), Math.abs(found.middle - found.left));
+    const kept = difference ? Math.max(0, precision + Math.floor(Math.log10(difference)) + 1) : 0;
+    for (const [name, text] of Object.entries(texts)) {
+      const end = name === "imaginary" || kept > precision ? 0 : text.length - kept, lost = make("span", {}, text.slice(0, end));
+      lost.style.color = "var(--soft)";
+      explore.show(written[name], found[name], "");
+      written[name].append(lost, make("b", {}, text.slice(end)));
+    }
+  };
+
   const setStep = (exponent) => {
     state.exponent = exponent;
     slider.value = exponent;
@@ -158,6 +187,10 @@ explore("step", ({ stage, controls, say }) => {
   explore.toggle(controls, { name: "single", label: "in float32" }, (checked) => {
     state.single = checked;
     update();
+  });
+  explore.button(controls, "Let h shrink", () => {
+    setStep(HIGH);
+    explore.play(stage, 6, 4 * (HIGH - LOW), (n) => setStep(HIGH - n / 4));
   });
   update();
 });
