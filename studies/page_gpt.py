@@ -20,6 +20,9 @@ SIZES = {
 }
 
 
+RATES = {"batch": 16, "learning_rate": 3e-3}
+
+
 def runs():
     """The settings of every run."""
     yield {"steps": 4000, "seed": 0}
@@ -29,7 +32,7 @@ def run(steps, seed, script=SCRIPT):
     """Train, write the weights in 8 bits as a script, and measure what the rounding costs."""
     with TemporaryDirectory() as home:
         folder = Path(home, "run")
-        train_on_disk(RECIPE, str(folder), SIZES | {"steps": steps, "seed": seed})
+        train_on_disk(RECIPE, str(folder), SIZES | RATES | {"steps": steps, "seed": seed})
         gpt, pairs = load(folder)
         kept = Run(folder)
         ids, _ = from_safetensors(TOKENS, kept.read(TOKENS))

@@ -40,11 +40,12 @@ STICKING_OUT = """() => [...document.querySelectorAll(".architecture a")].filter
 
 def test_no_title_lies_across_a_box(view):
     tab = open_page(view, "intro", LAPTOP)
-    assert tab.locator(".architecture text.title").count() > 6
-    assert tab.evaluate(ACROSS_A_BOX) == []
+    assert tab.locator(TITLES).count() > 6
+    assert tab.evaluate(ACROSS_A_BOX, TITLES) == []
 
 
-ACROSS_A_BOX = """() => [...document.querySelectorAll(".architecture text.title")].filter((title) => {
+TITLES = ".architecture text.title"
+ACROSS_A_BOX = """(titles) => [...document.querySelectorAll(titles)].filter((title) => {
     const words = title.getBoundingClientRect();
     return [...title.closest("svg").querySelectorAll("a rect")].some((rect) => {
         const box = rect.getBoundingClientRect();
