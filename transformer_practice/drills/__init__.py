@@ -30,6 +30,8 @@ DRILLS = (  # in the order of the book
     "rotary",
     "gated_feed_forward",
     "grouped_queries",
+    "byte_pairs",
+    "sampling",
 )
 
 

@@ -18,6 +18,7 @@ from transformer_core.layers import (
     Linear,
     Residual,
 )
+from transformer_core.models.sampling import repetition_penalty, temperature, top_p
 from transformer_core.ops import (
     attention,
     attention_backward,
@@ -50,6 +51,8 @@ from transformer_core.training import combine
 from transformer_practice.drills import DRILLS, draw
 from transformer_practice.drills.drill import LEVELS
 from transformer_practice.drills.exact import is_equal, numbers, parse, show
+from transformer_practice.exercises.byte_pairs import encode_piece, learn_merges, merge_pair
+from transformer_practice.exercises.sampling import drawn_tokens
 
 LN2 = np.log(2)
 BARELY = 1e-300  # an epsilon that changes nothing
@@ -302,6 +305,34 @@ def of_grouped_queries(alone, layers, width, n, window, t, cap, y):
         seen.sum() - 1,
         layers * keep[n - 1].sum() * sum(kept),
         slope[0],
+    )
+
+
+def of_byte_pairs(w, v, times, x, bits):
+    words, times = [word.astype(int) for word in (w, v)], times.astype(int)
+    first, second = merges = learn_merges(words, times, 2)
+    places = [(np.stack([word[:-1], word[1:]]).T == first).all(axis=1).sum() for word in words]
+    lengths = [len(merge_pair(word, tuple(first), 256)) for word in words]
+    tokens = len(encode_piece(x.astype(int), merges))
+    return (
+        first,
+        times @ places,
+        times @ lengths,
+        np.where(second == 256, 3, second),
+        tokens,
+        bits * tokens / len(x),
+    )
+
+
+def of_sampling(multiples, seen, share, number):
+    z = multiples * LN2
+    kept, _ = softmax(top_p(z, float(share)))
+    return (
+        softmax(z)[0],
+        softmax(temperature(z, 0.5))[0],
+        kept,
+        drawn_tokens(kept[None], number[None])[0],
+        repetition_penalty(z, seen > 0, 2.0) / LN2,
     )
 
 
