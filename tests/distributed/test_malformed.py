@@ -312,6 +312,11 @@ WITHOUT = {
     "ShardedOptimizer.from_ranks",
     "ShardedOptimizer.reduce",
     "ShardedOptimizer.whole",
+    # Called by the state of a run alone, with its names.
+    "Bucket.join",
+    "ShardedOptimizer.bucket_of",
+    "ShardedOptimizer.cut_array",
+    "ShardedOptimizer.join_array",
     "ShardedParameters",
     "ShardedParameters.enclosed",
     "ShardedParameters.gathered",

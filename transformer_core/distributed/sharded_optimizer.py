@@ -16,7 +16,7 @@ from transformer_core.foundation.checks import (
     check_reals,
 )
 from transformer_core.foundation.chunks import chunks
-from transformer_core.foundation.names import check_fit, summary
+from transformer_core.foundation.names import check_fit, stand_in, summary
 from transformer_core.layers.layer import Layer, member
 from transformer_core.optim.clipping import check_real_gradients, sum_of_squares
 from transformer_core.optim.optimizer import Optimizer, Pieces
@@ -51,10 +51,7 @@ class Bucket:
     def __init__(self, arrays: dict[str, np.ndarray], communicator: Communicator):
         check_one_dtype("arrays", arrays)
         self.communicator = communicator
-        self.stand_ins = {
-            name: np.broadcast_to(np.zeros((), array.dtype), array.shape)
-            for name, array in arrays.items()
-        }
+        self.stand_ins = {name: stand_in(array) for name, array in arrays.items()}
         total = sum(array.size for array in arrays.values())
         own = communicator.bounds(total)[communicator.rank]
         self.spans, start = {}, 0
@@ -92,15 +89,19 @@ class Bucket:
                 )
         dtype = next(iter(self.stand_ins.values())).dtype
         parts = [pieces[name] for name in self.spans]
-        piece, ranks = np.concatenate([np.empty(0, dtype), *parts]), self.communicator
+        buffer = self.join(np.concatenate([np.empty(0, dtype), *parts]), root)
+        return {} if buffer is None else unflatten(buffer, self.stand_ins)
+
+    def join(self, piece: np.ndarray, root: int | None = None) -> np.ndarray | None:
+        """Return the flat pieces of all ranks end to end: on rank ``root``, or on each."""
+        ranks = self.communicator
         if root is None:
-            return unflatten(ranks.all_gather(piece), self.stand_ins)
+            return ranks.all_gather(piece)
         if ranks.rank != root:
             ranks.swap("gather", {root: piece})
-            return {}
+            return None
         every = ranks.swap("gather", {}, ranks.others) | {root: piece}
-        buffer = np.concatenate([every[rank] for rank in range(ranks.size)])
-        return unflatten(buffer, self.stand_ins)
+        return np.concatenate([every[rank] for rank in range(ranks.size)])
 
 
 class ReducedLayer(Layer):
@@ -345,6 +346,29 @@ class ShardedOptimizer:
             own = {name: pieces[prefix + name] for name in bucket.spans}
             for name, array in bucket.all_gather(own, root).items():
                 yield prefix + name, array
+
+    def bucket_of(self, name: str) -> tuple[Bucket, str]:
+        """Return where a parameter is, and its name there."""
+        for prefix, bucket in self.buckets.items():
+            own = name.removeprefix(prefix)
+            if prefix + own == name and own in bucket.stand_ins:
+                return bucket, own
+        raise ValueError(f"name: expected that of a parameter, got {name!r}")
+
+    def join_array(self, name: str, piece: np.ndarray | None) -> np.ndarray | None:
+        """Return the whole of a parameter, or of one of its averages, on rank 0; all take part.
+
+        A rank without a part of it passes None.
+        """
+        bucket, own = self.bucket_of(name)
+        like = bucket.stand_ins[own]
+        array = bucket.join(np.empty(0, like.dtype) if piece is None else piece, 0)
+        return None if array is None else array.reshape(like.shape)
+
+    def cut_array(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return this rank's piece of a whole array, if it has one: a flat view."""
+        bucket, own = self.bucket_of(name)
+        return array.reshape(-1)[bucket.spans[own]]
 
     def gather(
         self, root: int | None = None
