@@ -143,7 +143,6 @@ def sharded(kind):
                 AdamW(Two().parameters()), [SGD(Two().parameters(), 0.1, momentum=0.9)]
             ),
         ),
-        "gather": call(on_one("gather"), root=Choice(0, [2, -1, "0", 0.5, [0], True])),
     }
 
 
@@ -313,7 +312,6 @@ WITHOUT = {
     "ShardedOptimizer.reduce",
     "ShardedOptimizer.whole",
     # Called by the state of a run alone, with its names.
-    "Bucket.join",
     "ShardedOptimizer.bucket_of",
     "ShardedOptimizer.cut_array",
     "ShardedOptimizer.join_array",
