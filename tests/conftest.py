@@ -53,6 +53,16 @@ def symbolic(monkeypatch):
     monkeypatch.setattr(sympy.Expr, "exp", lambda a: sympy.exp(a), raising=False)
 
 
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    """The path of sentences in which the object follows from the verb."""
+    from studies.kills import write_text
+
+    path = tmp_path_factory.mktemp("text") / "cats.txt"
+    write_text(path)
+    return str(path)
+
+
 def pytest_collection_modifyitems(items):
     """Say in the report what a test witnesses, and how: the book's ledger reads it there."""
     for item in items:

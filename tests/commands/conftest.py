@@ -5,17 +5,8 @@ from contextlib import contextmanager
 import pytest
 from helpers.small_trainings import OPTIONS, TEXT, shrink
 
-from studies.kills import write_text
 from transformer_core.__main__ import main
 from transformer_core.optim.optimizer import Optimizer
-
-
-@pytest.fixture(scope="session")
-def text(tmp_path_factory):
-    """The path of sentences in which the object follows from the verb."""
-    path = tmp_path_factory.mktemp("text") / "cats.txt"
-    write_text(path)
-    return str(path)
 
 
 @pytest.fixture

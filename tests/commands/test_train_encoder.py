@@ -76,17 +76,17 @@ def test_a_killed_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
     tmp_path, train, uninterrupted, files, monkeypatch
 ):
     copy = tmp_path / "copy"
-    save_checkpoint = Run.save_checkpoint
+    save_arrays = Run.save_arrays
     calls = []
 
     def save_and_copy(run, *arguments):
-        save_checkpoint(run, *arguments)
+        save_arrays(run, *arguments)
         calls.append(1)
         if len(calls) == 1:  # what a power cut would leave
             shutil.copytree(run.folder, copy)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "save_checkpoint", save_and_copy)
+        patch.setattr(Run, "save_arrays", save_and_copy)
         train(tmp_path / "killed", "--epochs", "12")
     assert len(Run(copy).history()) == 5
 

@@ -13,7 +13,6 @@ from helpers.one_step import masked_tokens, model_and_batch
 from helpers.ranks import mpiexec, on_mpi
 from helpers.texts import ROOT
 
-from studies.kills import write_text
 from transformer_core.ops import cross_entropy, cross_entropy_backward
 from transformer_core.optim import AdamW
 from transformer_core.ranks import Communicator, on_threads
@@ -101,13 +100,6 @@ def test_masked_rows_are_the_full_readout(dtype, difference):
 
 
 # Trainings
-
-
-@pytest.fixture(scope="session")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "cats.txt"
-    write_text(path)
-    return str(path)
 
 
 @pytest.fixture

@@ -143,7 +143,6 @@ def sharded(kind):
                 AdamW(Two().parameters()), [SGD(Two().parameters(), 0.1, momentum=0.9)]
             ),
         ),
-        "gather": call(on_one("gather"), root=Choice(0, [2, -1, "0", 0.5, [0], True])),
     }
 
 
@@ -312,6 +311,10 @@ WITHOUT = {
     "ShardedOptimizer.from_ranks",
     "ShardedOptimizer.reduce",
     "ShardedOptimizer.whole",
+    # Called by the state of a run alone, with its names.
+    "ShardedOptimizer.bucket_of",
+    "ShardedOptimizer.cut_array",
+    "ShardedOptimizer.join_array",
     "ShardedParameters",
     "ShardedParameters.enclosed",
     "ShardedParameters.gathered",

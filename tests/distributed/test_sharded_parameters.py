@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 from functools import partial
+from itertools import repeat
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from helpers.sharding import (
 from helpers.witnesses import randomise
 
 from transformer_core.distributed.data_parallel import SequenceGenerators
+from transformer_core.distributed.over_ranks import over_ranks
 from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
 from transformer_core.layers import AttentionSpec, LayerSpec, Linear
@@ -36,6 +38,7 @@ from transformer_core.layers.layer import Layer
 from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import AdamW, Muon
 from transformer_core.ranks import Communicator, on_threads
+from transformer_core.training import Recipe, Training, train_on_disk
 
 every_size = pytest.mark.parametrize("size", SIZES)
 
@@ -249,6 +252,48 @@ def test_the_most_memory_of_a_step_is_that_of_the_formula(size, prepare, expecte
     finally:
         tracemalloc.stop()
     assert expected(size) <= peak < expected(size) + 1
+
+
+@pytest.mark.slow
+@pytest.mark.equation("eq:zero-memory")
+def test_to_start_and_to_resume_a_rank_needs_its_pieces_and_single_arrays(tmp_path):
+    """Four ranks in one process: its peak from the model that is cut to the first batch."""
+    size, ids, peaks = 3, np.arange(4)[np.newaxis], []
+    spec, stack = LayerSpec(96, 2, 192, "pre"), StackSpec(16, 4, 16)
+
+    def training(settings, files, communicator, **scheme):
+        def batches(first):
+            communicator.barrier()
+            if communicator.rank == 0:
+                peaks.append(tracemalloc.get_traced_memory()[1] / count)
+            return repeat((ids, ids, ids >= 0))
+
+        model = Bert(spec, stack, np.random.default_rng(0), tied=True)
+        count = sum(array.size for array in model.parameters().values())
+        ranks = over_ranks(model, lambda *_: 4, AdamW, communicator, 1, **scheme)
+        gc.collect()
+        communicator.barrier()
+        if communicator.rank == 0:
+            tracemalloc.reset_peak()
+        communicator.barrier()
+        way = ranks.gather, ranks.scatter, model.set_parameters
+        return Training(ranks.scheme, ranks.optimizer, batches, lambda *_: 1e-3, tuple, *way)
+
+    defaults = {"learning_rate": 1e-3, "seed": 0, "max_norm": None, "checkpoint_every": 9}
+    recipe = Recipe("large", defaults | {"steps": 1}, ("steps",), training)
+
+    def work(communicator, resume):
+        train_on_disk(recipe, tmp_path / "run", {}, resume, communicator, {"zero_stage": 3})
+
+    tracemalloc.start()
+    try:
+        on_threads(size, work, False)
+        on_threads(size, work, True)
+    finally:
+        tracemalloc.stop()
+    assert len(peaks) == 2
+    for peak in peaks:
+        assert 12 <= peak < 12 + 2 * size
 
 
 @on_mpi

@@ -141,6 +141,30 @@ def assert_every_parameter_moves(parameters, grads):
     assert [name for name in before if np.array_equal(parameters[name], before[name])] == []
 
 
+def assert_memory_of_their_own(arrays):
+    """No two arrays share memory."""
+    for i, array in enumerate(arrays):
+        assert not any(np.shares_memory(array, other) for other in arrays[:i])
+
+
+def assert_dtype_is_kept(dtype, cache, *arrays):
+    """So have the arrays, and the numbers of a cache that are no ids and masks."""
+    numbers = [a for a in arrays_in(cache) if a.dtype.kind not in "biu"]
+    assert {array.dtype for array in (*arrays, *numbers)} == {np.dtype(dtype)}
+
+
+def assert_nothing_is_modified(model, forward, step, given, dlogits):
+    """Neither what is given, the parameters nor the cache, which serves a second time."""
+    _, cache = forward(model)
+    arrays = [*given, dlogits, *arrays_in(cache), *model.parameters().values()]
+    copies = [array.copy() for array in arrays]
+    _, grads = model.backward(dlogits, cache)
+    step(model)
+    _, again = model.backward(dlogits, cache)
+    assert all(map(np.array_equal, arrays, copies))
+    assert all(np.array_equal(again[name], grads[name]) for name in grads)
+
+
 def is_zero(expression):
     """Decide exactly. Mostly the numerator over the common denominator will do, and fast."""
     numerator = sympy.expand(sympy.numer(sympy.together(expression)))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from helpers.cases import IDS
-from helpers.witnesses import normal, randomise
+from helpers.witnesses import assert_memory_of_their_own, normal, randomise
 
 from transformer_core.foundation.names import join
 from transformer_core.layers import (
@@ -83,9 +83,7 @@ def test_the_ids_have_no_gradient(rng):
 
 def test_the_table_belongs_to_one_layer(rng):
     model = LanguageModel(rng, np.float32)
-    arrays = list(model.parameters().values())
-    for i, array in enumerate(arrays):
-        assert not any(np.shares_memory(array, other) for other in arrays[:i])
+    assert_memory_of_their_own(list(model.parameters().values()))
 
 
 def test_the_table_starts_with_the_standard_deviation(rng):

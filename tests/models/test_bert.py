@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from helpers.cases import split_variant
 from helpers.witnesses import (
-    arrays_in,
+    assert_close,
+    assert_dtype_is_kept,
     assert_every_parameter_moves,
     assert_exact,
+    assert_memory_of_their_own,
+    assert_nothing_is_modified,
     generators,
     normal,
     padding,
@@ -87,13 +90,6 @@ def read_out(model, masked=MASKED):
 
 def step(model):
     return model.loss_and_gradients(IDS, TARGETS, MASKED, **inputs(model))
-
-
-def assert_close(left, right):
-    assert left.keys() == right.keys()
-    size = max(np.abs(array).max() for array in right.values())
-    for name, array in right.items():
-        assert np.allclose(left[name], array, rtol=1e-7, atol=1e-9 * size), name
 
 
 # --- the seed's model -------------------------------------------------------------------
@@ -376,9 +372,7 @@ def test_nothing_is_dropped_without_a_generator(rng):
 
 
 def test_the_tied_table_belongs_to_one_layer(rng):
-    arrays = list(build({"tied": True}, rng).parameters().values())
-    for i, array in enumerate(arrays):
-        assert not any(np.shares_memory(array, other) for other in arrays[:i])
+    assert_memory_of_their_own(list(build({"tied": True}, rng).parameters().values()))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64], ids=lambda d: d.__name__)
@@ -388,9 +382,7 @@ def test_the_dtype_is_kept(rng, variant, dtype):
     logits, cache = read_out(model)
     _, grads = model.backward(normal(rng, logits.shape, dtype), cache)
     loss, loss_grads = step(model)
-    numbers = [a for a in arrays_in(cache) if a.dtype.kind not in "biu"]
-    every = [logits, loss, *numbers, *grads.values(), *loss_grads.values()]
-    assert {array.dtype for array in every} == {np.dtype(dtype)}
+    assert_dtype_is_kept(dtype, cache, logits, loss, *grads.values(), *loss_grads.values())
 
 
 @every_variant
@@ -402,16 +394,9 @@ def test_every_parameter_has_a_gradient_of_its_shape_and_moves(rng, variant):
 @every_variant
 def test_nothing_that_is_given_is_modified(rng, variant):
     model = build(variant, rng)
-    logits, cache = read_out(model)
-    dlogits = normal(rng, logits.shape)
-    arrays = [IDS, TARGETS, MASKED, KEEP, SEGMENTS, dlogits, *arrays_in(cache)]
-    arrays += model.parameters().values()
-    copies = [array.copy() for array in arrays]
-    _, grads = model.backward(dlogits, cache)
-    step(model)
-    _, again = model.backward(dlogits, cache)
-    assert all(map(np.array_equal, arrays, copies))
-    assert all(np.array_equal(again[name], grads[name]) for name in grads)
+    dlogits = normal(rng, read_out(model)[0].shape)
+    given = IDS, TARGETS, MASKED, KEEP, SEGMENTS
+    assert_nothing_is_modified(model, read_out, step, given, dlogits)
 
 
 # --- errors -----------------------------------------------------------------------------

@@ -6,7 +6,11 @@ import pytest
 from helpers.cases import split_variant
 from helpers.witnesses import (
     arrays_in,
+    assert_close,
+    assert_dtype_is_kept,
     assert_every_parameter_moves,
+    assert_memory_of_their_own,
+    assert_nothing_is_modified,
     causal,
     generators,
     normal,
@@ -82,13 +86,6 @@ def forward(model):
 def step(model, smoothing=0.0):
     rng = np.random.default_rng(3)
     return model.loss_and_gradients(*BATCH, rng, smoothing)
-
-
-def assert_close(left, right):
-    assert left.keys() == right.keys()
-    size = max(np.abs(array).max() for array in right.values())
-    for name, array in right.items():
-        assert np.allclose(left[name], array, rtol=1e-7, atol=1e-9 * size), name
 
 
 # --- witnesses --------------------------------------------------------------------------
@@ -375,9 +372,7 @@ def test_the_dtype_is_kept(rng, variant, dtype):
     logits, cache = forward(model)
     _, grads = model.backward(normal(rng, logits.shape, dtype), cache)
     loss, loss_grads = step(model, smoothing=0.1)
-    numbers = [a for a in arrays_in(cache) if a.dtype.kind not in "biu"]
-    every = [logits, loss, *numbers, *grads.values(), *loss_grads.values()]
-    assert {array.dtype for array in every} == {np.dtype(dtype)}
+    assert_dtype_is_kept(dtype, cache, logits, loss, *grads.values(), *loss_grads.values())
 
 
 def test_settings_that_are_numpy_numbers_keep_float32(rng):
@@ -387,17 +382,14 @@ def test_settings_that_are_numpy_numbers_keep_float32(rng):
     model = EncoderDecoder(spec, source, target, rng)
     logits, cache = forward(model)
     loss, grads = step(model, smoothing=np.float64(0.1))
-    numbers = [a for a in arrays_in(cache) if a.dtype.kind not in "biu"]
-    every = [logits, loss, *numbers, *grads.values(), *model.parameters().values()]
-    assert {array.dtype for array in every} == {np.dtype(np.float32)}
+    arrays = logits, loss, *grads.values(), *model.parameters().values()
+    assert_dtype_is_kept(np.float32, cache, *arrays)
 
 
 def test_a_shared_table_belongs_to_one_layer(rng):
     parameters = build({"tied": True, "shared": True}, rng).parameters()
-    arrays = list(parameters.values())
     assert len([name for name in parameters if "table" in name]) == 1
-    for i, array in enumerate(arrays):
-        assert not any(np.shares_memory(array, other) for other in arrays[:i])
+    assert_memory_of_their_own(list(parameters.values()))
 
 
 def test_the_embeddings_start_as_large_as_the_positions(rng):
@@ -419,15 +411,8 @@ def test_every_parameter_has_a_gradient_of_its_shape_and_moves(rng, variant):
 @every_variant
 def test_nothing_that_is_given_is_modified(rng, variant):
     model = build(variant, rng)
-    logits, cache = forward(model)
-    dlogits = normal(rng, logits.shape)
-    arrays = [*BATCH, KEEP, dlogits, *arrays_in(cache), *model.parameters().values()]
-    copies = [array.copy() for array in arrays]
-    _, grads = model.backward(dlogits, cache)
-    step(model)
-    _, again = model.backward(dlogits, cache)
-    assert all(map(np.array_equal, arrays, copies))
-    assert all(np.array_equal(again[name], grads[name]) for name in grads)
+    dlogits = normal(rng, forward(model)[0].shape)
+    assert_nothing_is_modified(model, forward, step, [*BATCH, KEEP], dlogits)
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """A training by the scheme that is asked for, and its state as one process alone has it."""
 
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,14 +11,14 @@ from transformer_core.distributed.tensor_parallel_bert import TensorParallelBert
 from transformer_core.models.bert import Bert
 from transformer_core.optim.optimizer import Optimizer
 from transformer_core.ranks import Communicator, grid
+from transformer_core.training.whole_state import WholeState
 
 
 class OverRanks(NamedTuple):
     """A scheme that the loop takes, its optimiser, and how its state is stored.
 
-    ``gather(root)`` returns the parameters and the optimiser of one process, on the rank ``root``
-    or, if it is None, on all; ``scatter(parameters, optimizer)`` goes on from them; both are None
-    if every rank has everything.
+    ``gather`` and ``scatter`` are those of a :class:`WholeState`, and None if every rank has
+    everything.
     """
 
     scheme: Any
@@ -61,7 +60,10 @@ def over_ranks(
         if zero_stage == 3:
             kind = ShardedParameters
         sharded = kind(model, build, communicator, weight=weight)
-        return OverRanks(sharded, sharded.optimizer, sharded.gather, sharded.scatter)
+        optimizer = sharded.optimizer
+        join, piece_of = sharded.join_array, sharded.cut_array
+        state = WholeState(optimizer, model.parameters(), join, piece_of)
+        return OverRanks(sharded, optimizer, state.gather, state.scatter)
     if tensor_parallel is None:
         whole = DataParallel(model, weight, threads, communicator)
         return OverRanks(whole, build(model.parameters, map=whole.map))
@@ -74,18 +76,10 @@ def over_ranks(
     scheme = DataParallel(cut, weight, 1, column)
     optimizer = build(cut.parameters)
 
-    def gather(root=None):
-        alone = copy(optimizer)
-        alone.parameters = cut.gather(optimizer.parameters)
-        alone.averages = {n: cut.gather(a) for n, a in optimizer.averages.items()}
-        return alone.parameters, alone
-
-    def scatter(parameters, alone):
-        whole = [parameters, *alone.averages.values()]
-        pieces = [optimizer.parameters, *optimizer.averages.values()]
-        for arrays, targets in zip(whole, pieces, strict=True):
-            for name, array in cut.cut(arrays).items():
-                targets[name][...] = array
-        optimizer.steps = alone.steps
-
-    return OverRanks(scheme, optimizer, gather, scatter)
+    state = WholeState(
+        optimizer,
+        model.parameters(),
+        lambda name, piece: cut.gather({name: piece})[name],
+        lambda name, array: cut.cut({name: array})[name],
+    )
+    return OverRanks(scheme, optimizer, state.gather, state.scatter)

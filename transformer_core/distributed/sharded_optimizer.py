@@ -16,11 +16,11 @@ from transformer_core.foundation.checks import (
     check_reals,
 )
 from transformer_core.foundation.chunks import chunks
-from transformer_core.foundation.names import check_fit, summary
+from transformer_core.foundation.names import check_fit, stand_in, summary
 from transformer_core.layers.layer import Layer, member
 from transformer_core.optim.clipping import check_real_gradients, sum_of_squares
 from transformer_core.optim.optimizer import Optimizer, Pieces
-from transformer_core.ranks.communicator import Communicator, is_rank
+from transformer_core.ranks.communicator import Communicator
 from transformer_core.ranks.flat import check_one_dtype, flatten, unflatten
 
 
@@ -51,10 +51,7 @@ class Bucket:
     def __init__(self, arrays: dict[str, np.ndarray], communicator: Communicator):
         check_one_dtype("arrays", arrays)
         self.communicator = communicator
-        self.stand_ins = {
-            name: np.broadcast_to(np.zeros((), array.dtype), array.shape)
-            for name, array in arrays.items()
-        }
+        self.stand_ins = {name: stand_in(array) for name, array in arrays.items()}
         total = sum(array.size for array in arrays.values())
         own = communicator.bounds(total)[communicator.rank]
         self.spans, start = {}, 0
@@ -76,10 +73,8 @@ class Bucket:
         ends = np.cumsum([at.stop - at.start for at in self.spans.values()])
         return dict(zip(self.spans, np.split(piece, ends[:-1]), strict=False))
 
-    def all_gather(
-        self, pieces: dict[str, np.ndarray], root: int | None = None
-    ) -> dict[str, np.ndarray]:
-        """Return whole arrays, made of the ranges of all ranks: on rank ``root``, or on each."""
+    def all_gather(self, pieces: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return whole arrays, made of the ranges of all ranks."""
         own = {
             name: self.stand_ins[name].reshape(-1)[span]
             for name, span in self.spans.items()
@@ -92,15 +87,8 @@ class Bucket:
                 )
         dtype = next(iter(self.stand_ins.values())).dtype
         parts = [pieces[name] for name in self.spans]
-        piece, ranks = np.concatenate([np.empty(0, dtype), *parts]), self.communicator
-        if root is None:
-            return unflatten(ranks.all_gather(piece), self.stand_ins)
-        if ranks.rank != root:
-            ranks.swap("gather", {root: piece})
-            return {}
-        every = ranks.swap("gather", {}, ranks.others) | {root: piece}
-        buffer = np.concatenate([every[rank] for rank in range(ranks.size)])
-        return unflatten(buffer, self.stand_ins)
+        piece = np.concatenate([np.empty(0, dtype), *parts])
+        return unflatten(self.communicator.all_gather(piece), self.stand_ins)
 
 
 class ReducedLayer(Layer):
@@ -337,32 +325,51 @@ class ShardedOptimizer:
             for name, span in bucket.spans.items()
         }
 
-    def whole(
-        self, pieces: dict[str, np.ndarray], root: int | None = None
-    ) -> Iterator[tuple[str, np.ndarray]]:
-        """Yield whole arrays with their names, bucket by bucket: on one rank, or on each."""
+    def whole(self, pieces: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield whole arrays with their names, bucket by bucket."""
         for prefix, bucket in self.buckets.items():
             own = {name: pieces[prefix + name] for name in bucket.spans}
-            for name, array in bucket.all_gather(own, root).items():
+            for name, array in bucket.all_gather(own).items():
                 yield prefix + name, array
 
-    def gather(
-        self, root: int | None = None
-    ) -> tuple[dict[str, np.ndarray], Optimizer]:
+    def bucket_of(self, name: str) -> tuple[Bucket, str]:
+        """Return where a parameter is, and its name there."""
+        for prefix, bucket in self.buckets.items():
+            own = name.removeprefix(prefix)
+            if prefix + own == name and own in bucket.stand_ins:
+                return bucket, own
+        raise ValueError(f"name: expected that of a parameter, got {name!r}")
+
+    def join_array(self, name: str, piece: np.ndarray | None) -> np.ndarray | None:
+        """Return the whole of a parameter, or of one of its averages, on rank 0; all take part.
+
+        A rank without a part of it passes None.
+        """
+        bucket, own = self.bucket_of(name)
+        like, ranks = bucket.stand_ins[own], self.communicator
+        piece = np.empty(0, like.dtype) if piece is None else piece
+        if ranks.rank > 0:
+            ranks.swap("gather", {0: piece})
+            return None
+        others = ranks.swap("gather", {}, ranks.others)
+        pieces = [piece, *(others[rank] for rank in ranks.others)]
+        return np.concatenate(pieces).reshape(like.shape)
+
+    def cut_array(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return this rank's piece of a whole array, if it has one: a flat view."""
+        bucket, own = self.bucket_of(name)
+        return array.reshape(-1)[bucket.spans[own]]
+
+    def gather(self) -> tuple[dict[str, np.ndarray], Optimizer]:
         """Return copies of the parameters and the optimiser as one process alone has them.
 
-        All take part. On the other ranks than ``root``, if it is given, nothing is gathered:
-        ``state = sharded.gather(root=0)``, and rank 0 can ``run.save_checkpoint(*state)``, which
-        any number of ranks can load.
+        All take part, and all get them: 12 bytes a parameter, with Adam. A run on disk takes
+        :meth:`join_array` of one array after another instead.
         """
-        if root is not None and not is_rank(root, self.communicator.size):
-            raise ValueError(
-                f"root: expected one of 0 to {self.communicator.size - 1}, got {root!r}"
-            )
         alone = copy(self.optimizer)
-        alone.parameters = dict(self.whole(self.optimizer.parameters, root))
+        alone.parameters = dict(self.whole(self.optimizer.parameters))
         alone.averages = {
-            average: dict(self.whole(pieces, root))
+            average: dict(self.whole(pieces))
             for average, pieces in self.optimizer.averages.items()
         }
         return alone.parameters, alone

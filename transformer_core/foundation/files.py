@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,18 +19,56 @@ def to_safetensors(
 
     The file is of safetensors; JSON has to hold the others.
     """
-    from safetensors.numpy import save
+    file, in_order = BytesIO(), (array for _, array in sorted(arrays.items()))
+    write_safetensors(file, arrays, in_order, steps, **others)
+    return file.getvalue()
 
-    # The library writes an array as it lies in memory (its issue 825).
-    arrays = {
-        name: array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-        for name, array in arrays.items()
-    }
-    # One entry: it writes several in no fixed order.
-    run = json.dumps(
-        {"sha256": checksum(arrays, steps, others), "steps": steps} | others
-    )
-    return save(arrays, metadata={"run": run})
+
+def write_safetensors(
+    file: BinaryIO,
+    like: dict[str, np.ndarray],
+    arrays: Iterable[np.ndarray],
+    steps: int | None = None,
+    **others: Any,
+) -> None:
+    """Write what :func:`to_safetensors` returns, and hold no more than one array meanwhile.
+
+    Parameters
+    ----------
+    file
+        One in which ``seek`` works: the checksum, which comes first, is known last.
+    like : dict of str to ndarray
+        The names, shapes and dtypes.
+    arrays : iterable of ndarray
+        In the order of the names.
+    """
+
+    def head(sha256):
+        run = json.dumps({"sha256": sha256, "steps": steps} | others)
+        entries: dict[str, dict] = {"__metadata__": {"run": run}}
+        start = 0
+        for name, array in sorted(like.items()):
+            bits, kind = 8 * array.dtype.itemsize, array.dtype.kind
+            entries[name] = {
+                "dtype": "BOOL" if kind == "b" else f"{kind.upper()}{bits}",
+                "shape": array.shape,
+                "data_offsets": (start, start + array.nbytes),
+            }
+            start += array.nbytes
+        text = json.dumps(entries).encode()
+        text += b" " * (-len(text) % 8)
+        return len(text).to_bytes(8, "little") + text
+
+    def written():
+        for name, array in zip(sorted(like), arrays, strict=True):
+            array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+            file.write(array.data)
+            yield name, array
+
+    file.write(head("0" * 64))
+    sha256 = checksum(written(), steps, others)
+    file.seek(0)
+    file.write(head(sha256))
 
 
 def from_safetensors(path: Path | str, content: bytes) -> tuple[dict, dict]:
@@ -43,33 +83,72 @@ def from_safetensors(path: Path | str, content: bytes) -> tuple[dict, dict]:
             f"{path}: expected a whole safetensors file, got: {error}"
         ) from None
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return arrays, checked(path, sorted(arrays.items()), header.get("__metadata__"))
+
+
+def read_safetensors(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the arrays of a file with their names, in the order of these, one at a time."""
+    with open_safetensors(path) as file:
+        for name in sorted(file.keys()):
+            yield name, file.get_tensor(name)
+
+
+def check_safetensors(path: Path) -> dict:
+    """Return "steps" and the others of a file whose arrays fit the checksum."""
+    with open_safetensors(path) as file:
+        metadata = file.metadata()
+    return checked(path, read_safetensors(path), metadata)
+
+
+@contextmanager
+def open_safetensors(path):
+    """Open a file, or raise ``ValueError`` if it is not whole."""
+    from safetensors import SafetensorError, safe_open
+
     try:
-        run = json.loads(header["__metadata__"]["run"])
+        with safe_open(path, "np") as file:
+            yield file
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path}: expected a whole safetensors file, got: {error}"
+        ) from None
+
+
+def checked(path, arrays, metadata):
+    """Return what a file says of itself, if its arrays fit the checksum."""
+    try:
+        run = json.loads(metadata["run"])
         expected, steps = run.pop("sha256"), run["steps"]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise ValueError(f"{path}: expected a checksum, found none") from None
     others = {name: value for name, value in run.items() if name != "steps"}
     if checksum(arrays, steps, others) != expected:
         raise ValueError(f"{path}: expected numbers that fit their checksum")
-    return arrays, run
+    return run
 
 
-def checksum(arrays: dict[str, np.ndarray], steps: int | None, others: dict) -> str:
+def checksum(
+    arrays: Iterable[tuple[str, np.ndarray]], steps: int | None, others: dict
+) -> str:
+    """Return the checksum of arrays, in the order of their names, and what goes with them."""
     sha256 = hashlib.sha256(repr(steps).encode())
     if others:
         sha256.update(json.dumps(others, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
+    for name, array in arrays:
         sha256.update(repr((name, array.dtype.str, array.shape)).encode())
         sha256.update(array.data)
     return sha256.hexdigest()
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write bytes to a file that is either the old one or the new one, never a part."""
+def write_atomically(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file that is either the old one or the new one, never a part.
+
+    The content is bytes, or a function that writes them into the file that it is given.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            content(file) if callable(content) else file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

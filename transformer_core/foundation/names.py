@@ -14,6 +14,11 @@ def join(parts: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     }
 
 
+def stand_in(array: np.ndarray) -> np.ndarray:
+    """Return an array of the same shape and dtype, without memory."""
+    return np.broadcast_to(np.zeros((), array.dtype), array.shape)
+
+
 def sizes(arrays: dict[str, np.ndarray], depth: int) -> dict[str, int]:
     """Count the numbers in arrays by the first ``depth`` parts of their dotted names."""
     counts: dict[str, int] = {}

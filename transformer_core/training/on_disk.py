@@ -3,15 +3,16 @@
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 
 import numpy as np
 
 from transformer_core import __version__
 from transformer_core.foundation.files import to_json
-from transformer_core.optim.optimizer import Optimizer
 from transformer_core.ranks import Communicator
 from transformer_core.training.loop import train
 from transformer_core.training.recipe import (
@@ -25,7 +26,8 @@ from transformer_core.training.recipe import (
     new_settings,
     steps_of,
 )
-from transformer_core.training.run import SETTINGS, Run, digest
+from transformer_core.training.run import CHECKPOINT, SETTINGS, Run, digest
+from transformer_core.training.whole_state import WholeState
 
 BEFORE_DECAY = "before_decay.safetensors"
 
@@ -75,7 +77,8 @@ def train_on_disk(
     KeyboardInterrupt
         After Ctrl-C.
     """
-    import_module("tqdm")  # if it is missing, say so before there is a folder
+    for module in ("tqdm", "safetensors"):
+        import_module(module)  # if it is missing, say so before there is a folder
     communicator = communicator or Communicator()
     first = communicator.rank == 0
     run = Run(folder)
@@ -95,23 +98,26 @@ def train_on_disk(
     settings = json.loads(of_first(communicator, to_json("settings", settings)))
     files = {n: of_first(communicator, files.get(n, b"")) for n in recipe.files}
     training = recipe.training(settings, files, communicator, **(scheme or {}))
-    state = training.state()
+    if training.gather is None:  # every rank has everything
+        state = WholeState(training.optimizer)
+        training = training._replace(
+            gather=state.gather, scatter=state.scatter, restore=None
+        )
     with ctrl_c_put_off() as stopped:
-        if first and not resume:
-            run.create(settings, files, state)
+        if not resume:
+            save_together(
+                communicator,
+                training,
+                lambda *whole: run.create(settings, files, whole),
+            )
         with run.lock() if first else nullcontext():
             history = []
             if first and resume:
-                history = go_on(run, training, state, recipe, started, settings)
-            history = begin_together(communicator, state[1], history)
-            if training.scatter:
-                training.scatter(*state)
-            del state
+                history = go_on(run, training, recipe, started, settings)
+            history = begin_together(communicator, training, run, history)
             loop(run, training, recipe, settings, history, communicator, stopped)
-            if training.restore and training.gather:
-                parameters, _ = training.gather(0)
-                if first:
-                    training.restore(parameters)
+            if training.restore:
+                save_together(communicator, training, partial(restore, training))
     return training
 
 
@@ -131,9 +137,10 @@ def loop(
     schedule, optimizer = training.schedule, training.optimizer
 
     def save(*name):
-        state = training.state(root=0)
-        if first:
-            run.save_checkpoint(*state, *name)
+        def write(like, arrays):
+            run.save_arrays(like, arrays, optimizer.steps, *name)
+
+        save_together(communicator, training, write)
 
     def total():
         return steps(history) if timed else steps
@@ -181,15 +188,43 @@ def of_first(communicator: Communicator, content: bytes) -> bytes:
     return communicator.broadcast(np.frombuffer(content, np.uint8)).tobytes()
 
 
+def save_together(
+    communicator: Communicator, training: Training, save: Callable
+) -> None:
+    """Call ``save(like, arrays)`` on rank 0 while all ranks gather one array after another."""
+    like, arrays = training.gather()
+
+    def in_step():
+        for array in arrays:
+            yield array
+            communicator.barrier()  # so that none waits in the memory of rank 0
+
+    if communicator.rank == 0:
+        save(like, in_step())
+    else:
+        deque(in_step(), 0)
+
+
 def begin_together(
-    communicator: Communicator, optimizer: Optimizer, history: list[dict]
+    communicator: Communicator, training: Training, run: Run, history: list[dict]
 ) -> list[dict]:
-    """Give the state of rank 0 to the optimiser of every rank; return its history."""
-    for array in (*optimizer.parameters.values(), *optimizer.state().values()):
-        array[...] = communicator.broadcast(array)
+    """Give what rank 0 reads to every rank, one array after another; return its history."""
+    like, _ = training.gather()
+    arrays = run.arrays() if communicator.rank == 0 else sorted(like.items())
+    for name, array in arrays:
+        training.scatter(name, communicator.broadcast(array))
+        communicator.barrier()
+    training.optimizer.publish()
     history = json.loads(of_first(communicator, to_json("history", history)))
-    optimizer.steps = len(history)
+    training.optimizer.steps = len(history)
     return history
+
+
+def restore(training: Training, like: dict, arrays: Iterable[np.ndarray]) -> None:
+    """Give the model its parameters."""
+    kind = "parameters."
+    named = zip(sorted(like), arrays, strict=True)
+    training.restore({n.removeprefix(kind): a for n, a in named if n.startswith(kind)})
 
 
 def resumed_settings(recipe: Recipe, started: dict, given: dict, run: Run) -> dict:
@@ -216,19 +251,14 @@ def check_version(run: Run, started: dict) -> None:
 
 
 def go_on(
-    run: Run,
-    training: Training,
-    state: tuple[dict, Optimizer],
-    recipe: Recipe,
-    started: dict,
-    settings: dict,
+    run: Run, training: Training, recipe: Recipe, started: dict, settings: dict
 ) -> list[dict]:
-    """Load the last state that the run has in common with one of these settings.
+    """Make the last state that the run has in common with one of these settings its checkpoint.
 
     Return the history up to there; save the settings, if they are others.
     """
     (name, old), (_, new) = length(recipe, started), length(recipe, settings)
-    _, optimizer = state
+    optimizer, (like, _), file = training.optimizer, training.gather(), CHECKPOINT
 
     def in_common(taken):
         return (
@@ -238,7 +268,7 @@ def go_on(
             and same_rates(training.schedule, old, new, taken)
         )
 
-    run.load_checkpoint(*state)
+    optimizer.steps = run.check_checkpoint(like)
     history = run.history()
     if len(history) < optimizer.steps:
         raise ValueError(
@@ -246,7 +276,8 @@ def go_on(
             f"the checkpoint, got {len(history)}"
         )
     if not in_common(optimizer.steps) and run.has(BEFORE_DECAY):
-        run.load_checkpoint(*state, BEFORE_DECAY)
+        file = BEFORE_DECAY
+        optimizer.steps = run.check_checkpoint(like, file)
     taken = optimizer.steps
     if not in_common(taken):
         raise ValueError(
@@ -255,7 +286,7 @@ def go_on(
         )
     if old != new:  # a kill in between leaves a checkpoint that goes with either
         run.digests[SETTINGS] += [digest(to_json("settings", settings))]
-        run.save_checkpoint(*state)
+        run.save_arrays(like, (array for _, array in run.arrays(file)), taken)
         run.save_settings(settings)
     return history[:taken]
 

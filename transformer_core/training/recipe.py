@@ -27,16 +27,10 @@ class Training(NamedTuple):
     batches: Callable  # batches(first): those of the steps first, first + 1, ...
     schedule: Callable  # schedule(step, steps): the learning rate of one of so many
     measures: Callable  # measures(): pairs of a name and a figure, as they are printed
-    # Where the ranks have parts, as ``OverRanks``; and what takes the parameters in the end.
+    # Where the ranks have parts, those of a WholeState; and what takes the parameters in the end.
     gather: Callable | None = None
     scatter: Callable | None = None
     restore: Callable | None = None
-
-    def state(self, root: int | None = None) -> tuple[dict, Optimizer]:
-        """Return the parameters and the optimiser as one process has them; all take part."""
-        if self.gather is None:
-            return self.optimizer.parameters, self.optimizer
-        return self.gather(root)
 
 
 class Recipe(NamedTuple):

@@ -3,22 +3,24 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from transformer_core.foundation.checks import check_array, check_names
 from transformer_core.foundation.files import (
-    from_safetensors,
+    check_safetensors,
     read_json,
+    read_safetensors,
     to_json,
-    to_safetensors,
     write_atomically,
+    write_safetensors,
 )
-from transformer_core.foundation.names import check_fit
+from transformer_core.foundation.names import check_fit, join, stand_in
 from transformer_core.optim.optimizer import Optimizer
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -49,7 +51,7 @@ class Run:
         self,
         settings: dict,
         files: dict[str, bytes] | None = None,
-        state: tuple[dict, Optimizer] | None = None,
+        state: tuple[dict, Iterable] | None = None,
     ) -> None:
         """Make the folder and write the settings, after everything else.
 
@@ -60,8 +62,8 @@ class Run:
         settings : dict
         files : dict of str to bytes, optional
             More to keep, by their names.
-        state : tuple of the parameters and the optimiser, optional
-            What a checkpoint is saved of; with it, an empty history.
+        state : tuple, optional
+            What :meth:`save_arrays` writes for 0 steps; with it, an empty history.
 
         Raises
         ------
@@ -75,11 +77,11 @@ class Run:
                 raise ValueError(f"files: expected plain names, got {name!r}")
             if not isinstance(octets, bytes):
                 raise ValueError(f"files: {name}: expected bytes, got {octets!r:.60}")
-        contents = dict(files or {})
+        contents: dict[str, Any] = dict(files or {})
         kept = contents | {SETTINGS: content}
         self.digests = {name: [digest(kept[name])] for name in sorted(kept)}
         if state is not None:
-            contents[CHECKPOINT] = checkpoint(*state, self.digests)
+            contents[CHECKPOINT] = checkpoint(*state, 0, self.digests)
             contents[HISTORY] = to_json("history", [])
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -137,8 +139,8 @@ class Run:
             finally:
                 self.locked = None
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file of the run.
+    def write(self, name: str, content: bytes | Callable[[BinaryIO], object]) -> None:
+        """Write a file of the run, as :func:`write_atomically` does.
 
         Raises
         ------
@@ -159,13 +161,15 @@ class Run:
 
     def read(self, name: str) -> bytes:
         """Return the content of a file of the run; raise ``ValueError`` if there is none."""
-        path = self.folder / name
-        try:
-            return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return self.path(name).read_bytes()
+
+    def path(self, name: str) -> Path:
+        """Return where a file of the run is; raise ``ValueError`` if there is none."""
+        if not self.has(name):
             raise ValueError(
-                f"{path}: expected the file of a run, found none"
-            ) from None
+                f"{self.folder / name}: expected the file of a run, found none"
+            )
+        return self.folder / name
 
     def has(self, name: str) -> bool:
         return (self.folder / name).is_file()
@@ -182,8 +186,8 @@ class Run:
 
     def check_files(self, names: Iterable[str] = (SETTINGS,)) -> None:
         """Raise ``ValueError`` unless files are as they were when the checkpoint was saved."""
-        path = self.folder / CHECKPOINT
-        known = from_safetensors(path, self.read(CHECKPOINT))[1].get("files")
+        path = self.path(CHECKPOINT)
+        known = check_safetensors(path).get("files")
         if not isinstance(known, dict):
             raise ValueError(
                 f"{path}: expected the checksums of the files that it was saved with, found "
@@ -223,8 +227,7 @@ class Run:
         """Return the number of steps of the checkpoint; None if there is no run."""
         if not self.has(SETTINGS):
             return None
-        path = self.folder / CHECKPOINT
-        return from_safetensors(path, self.read(CHECKPOINT))[1]["steps"]
+        return check_safetensors(self.path(CHECKPOINT))["steps"]
 
     def save_checkpoint(
         self,
@@ -239,8 +242,37 @@ class Run:
         ValueError
             If a number is not finite; the earlier checkpoint stays.
         """
+        check_arrays(parameters)
+        arrays = in_checkpoint(parameters, optimizer.averages)
+        in_order = (array for _, array in sorted(arrays.items()))
+        self.save_arrays(arrays, in_order, optimizer.steps, name)
+
+    def save_arrays(
+        self,
+        like: dict[str, np.ndarray],
+        arrays: Iterable[np.ndarray],
+        steps: int,
+        name: str = CHECKPOINT,
+    ) -> None:
+        """Write a checkpoint of arrays, of which no more than one is there at a time.
+
+        Parameters
+        ----------
+        like : dict of str to ndarray
+            The shapes and dtypes by the names of :func:`in_checkpoint`.
+        arrays : iterable of ndarray
+            In the order of the names.
+        steps : int
+        name : str
+            Of the file.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`save_checkpoint`.
+        """
         files = self.digests if name == CHECKPOINT else {}
-        self.write(name, checkpoint(parameters, optimizer, files))
+        self.write(name, checkpoint(like, arrays, steps, files))
 
     def load_checkpoint(
         self,
@@ -256,34 +288,53 @@ class Run:
             If there is no checkpoint, it is cut short or changed, or its names, shapes or dtypes
             do not fit. Nothing is copied then.
         """
-        path = self.folder / name
         check_arrays(parameters)
-        arrays, saved = from_safetensors(path, self.read(name))
-        steps = saved["steps"]
-        if type(steps) is not int or steps < 0:
-            raise ValueError(f"{path}: expected the number of steps, got {steps!r}")
-        targets = {f"parameters.{name}": array for name, array in parameters.items()}
-        if optimizer is None:
-            arrays = {
-                name: a for name, a in arrays.items() if name.startswith("parameters.")
-            }
-        else:
-            targets |= {
-                f"optimizer.{name}": array for name, array in optimizer.state().items()
-            }
-        check_fit(str(path), arrays, targets)
-        for name, target in targets.items():
-            if not np.can_cast(arrays[name].dtype, target.dtype, "equiv"):
-                raise ValueError(
-                    f"{path}: {name}: expected dtype {target.dtype}, "
-                    f"got {arrays[name].dtype}"
-                )
-            if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{path}: {name}: expected finite numbers, got others")
-        for name, target in targets.items():
-            target[...] = arrays[name]
+        averages = {} if optimizer is None else optimizer.averages
+        targets = in_checkpoint(parameters, averages)
+        kind = "parameters." if optimizer is None else ""
+        steps = self.check_checkpoint(targets, name, kind)
+        for key, array in self.arrays(name, kind):
+            targets[key][...] = array
         if optimizer is not None:
             optimizer.steps = steps
+
+    def arrays(
+        self, name: str = CHECKPOINT, kind: str = ""
+    ) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield those arrays of a checkpoint whose names begin so, in order, one at a time."""
+        for key, array in read_safetensors(self.path(name)):
+            if key.startswith(kind):
+                yield key, array
+
+    def check_checkpoint(
+        self, like: dict[str, np.ndarray], name: str = CHECKPOINT, kind: str = ""
+    ) -> int:
+        """Return the steps of a checkpoint whose :meth:`arrays` fit these, one at a time.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`load_checkpoint`.
+        """
+        path = self.path(name)
+        steps = check_safetensors(path)["steps"]
+        if type(steps) is not int or steps < 0:
+            raise ValueError(f"{path}: expected the number of steps, got {steps!r}")
+        found, infinite = {}, set()
+        for key, array in self.arrays(name, kind):
+            found[key] = stand_in(array)
+            if not np.isfinite(array).all():
+                infinite.add(key)
+        check_fit(str(path), found, like)
+        for key, target in like.items():
+            if not np.can_cast(found[key].dtype, target.dtype, "equiv"):
+                raise ValueError(
+                    f"{path}: {key}: expected dtype {target.dtype}, "
+                    f"got {found[key].dtype}"
+                )
+            if key in infinite:
+                raise ValueError(f"{path}: {key}: expected finite numbers, got others")
+        return steps
 
 
 def digest(content: bytes) -> str:
@@ -291,22 +342,31 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def checkpoint(parameters: dict, optimizer: Optimizer, files: dict) -> bytes:
-    """Return a checkpoint as the content of a file; ``files`` are what it goes with."""
-    check_arrays(parameters)
-    arrays = {f"parameters.{name}": array for name, array in parameters.items()}
-    arrays |= {f"optimizer.{name}": array for name, array in optimizer.state().items()}
-    for name, array in arrays.items():
+def in_checkpoint(parameters: dict, averages: dict) -> dict[str, Any]:
+    """Return the arrays of a training by their names in a checkpoint."""
+    return join({"parameters": parameters, "optimizer": join(averages)})
+
+
+def checkpoint(
+    like: dict[str, np.ndarray], arrays: Iterable[np.ndarray], steps: int, files: dict
+) -> Callable[[BinaryIO], None]:
+    """Return what writes a checkpoint into a file; ``files`` are what it goes with."""
+    for name, array in like.items():
         if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
             raise ValueError(
                 f"{name}: expected real numbers of at most 64 bits, got {array.dtype}"
             )
-        if not np.isfinite(array).all():
-            raise ValueError(
-                f"{name}: expected finite numbers to save, got NaN or infinity"
-            )
-    others = {"files": files} if files else {}
-    return to_safetensors(arrays, optimizer.steps, **others)
+
+    def finite():
+        for name, array in zip(sorted(like), arrays, strict=True):
+            if not np.isfinite(array).all():
+                raise ValueError(
+                    f"{name}: expected finite numbers to save, got NaN or infinity"
+                )
+            yield array
+
+    others: dict[str, Any] = {"files": files} if files else {}
+    return partial(write_safetensors, like=like, arrays=finite(), steps=steps, **others)
 
 
 def check_arrays(parameters):
