@@ -63,7 +63,7 @@ parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it instal
 	$(RECORDED) $(BIN)/python -m pytest tests/parity --junitxml=_build/parity.xml $(PARITY_OPTIONS)
 	$(BIN)/python book/_ext/ledger.py _build/parity.xml
 
-bench: $(READY)  ## Measure a training step side by side with JAX and PyTorch, which it installs
+bench: $(READY)  ## Measure training and decoding side by side with JAX and PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --requirement benchmarks/requirements.txt --requirement tests/parity/requirements.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)

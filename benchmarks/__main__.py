@@ -1,4 +1,4 @@
-"""Print times and memory of a training step, side by side with others: ``make bench``."""
+"""Print times and memory of training and decoding, side by side with others: ``make bench``."""
 
 import argparse
 import json
@@ -9,10 +9,12 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.contenders import CONTENDERS
-from benchmarks.race import ROOT, step_times
+from benchmarks.gpt import BATCH, LENGTH, PROMPT
+from benchmarks.race import RACES, ROOT, step_times
 from benchmarks.work import MASKED
 
 BATCHES = (8, 32)
+GPT_RACES = {"the GPT's step": BATCH, "the GPT's prefill": 1, "the GPT's decoding": 1}
 THREADS = 2
 STEPS = 100  # of each contender
 IMPORTS = 15
@@ -27,19 +29,24 @@ def main():
         action="store_true",
         help=f"keep the tables in {RESULTS.name}, to be compared with",
     )
+    parser.add_argument("--only", choices=PARTS, help="measure, and keep, no more than this")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of each contender, at least")
     options = parser.parse_args()
     releases = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    print(f"One training step of seed 004's Mini-BERT: float32, {MASKED:.0%} masked,")
-    print(f"clipping and Adam. Medians of {STEPS} steps, {THREADS} threads each.")
+    print("Training steps in float32, with clipping and Adam, and tokens read and written.")
+    print(f"Medians of {options.steps} steps, {THREADS} threads each.")
     for environment in environments(os.environ):
         about = measured("machine", environment=environment)
         kernels = about.pop("kernels")
         print(f"\n{about['machine']} with its kernels for {kernels}")
         print("(JAX and PyTorch multiply with kernels of their own)")
-        results = about | measure(environment)
-        print_table(results, releases.get(kernels))
+        release = releases.setdefault(kernels, {})
+        for part in [options.only] if options.only else PARTS:
+            measure, print_table = PARTS[part]
+            results = about | measure(environment, options.steps)
+            print_table(results, release.get(part))
+            release[part] = results
         if options.release:
-            releases[kernels] = results
             RESULTS.write_text(json.dumps(releases, indent=1) + "\n")
 
 
@@ -50,10 +57,10 @@ def environments(environment):
         yield {name: value for name, value in environment.items() if name != OVERRIDE}
 
 
-def measure(environment):
-    """Return the results of all measurements in an environment."""
+def measure(environment, steps):
+    """Return the results of all measurements of Mini-BERT in an environment."""
     seconds = {
-        str(batch): step_times(batch, environment, threads=THREADS, steps=STEPS)
+        str(batch): step_times("Mini-BERT's step", batch, environment, THREADS, steps)
         for batch in BATCHES
     }
     memory = measured("memory", max(BATCHES), THREADS, environment=environment)
@@ -65,6 +72,16 @@ def measure(environment):
     }
 
 
+def measure_gpt(environment, steps):
+    """Return the times of the races of the GPT in an environment."""
+    return {
+        "seconds": {
+            race: step_times(race, batch, environment, THREADS, steps)
+            for race, batch in GPT_RACES.items()
+        }
+    }
+
+
 def measured(module, *arguments, environment):
     """Run a module of this folder in a process of its own, and return what it prints."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
@@ -73,17 +90,11 @@ def measured(module, *arguments, environment):
 
 def print_table(results, release):
     """Print results, and beside them what was kept of the last release; None: nothing."""
-    columns = "  last release  now / then" if release else ""
+    print(f"\nOne training step of seed 004's Mini-BERT, {MASKED:.0%} of the tokens masked")
     for batch, times in results["seconds"].items():
         before = release["seconds"][batch] if release else {}
-        print(f"\n{f'B = {batch}':57}    ms  ours / it{columns}")
-        for name, seconds in times.items():
-            print(f"{name:36}{CONTENDERS[name].how:21}{1e3 * seconds:6.1f}", end="")
-            print_ratio(ours_to(times, name), ours_to(before, name))
-    for name, contender in CONTENDERS.items():
-        if contender.missing():
-            print(f"{name:36}left out: needs {contender.missing()}")
-    print(f"\n{'':74}{columns}")
+        print_race(f"B = {batch}", CONTENDERS, times, before)
+    print(f"\n{'':74}{columns(release)}")
     for text, of in (
         ("peak memory / what has to be held", memory_ratio),
         ("import in seconds, after that of NumPy", lambda r: r["import"]["this package"]),
@@ -93,6 +104,29 @@ def print_table(results, release):
     held = results["memory"]["needed"]
     parts = ", ".join(f"{what} {size / 1e6:.0f}" for what, size in held.items())
     print(f"{results['memory']['taken'] / 1e6:.0f} MB, B = {max(BATCHES)}: {parts}")
+
+
+def print_gpt(results, release):
+    """Print the races of the GPT, and beside them what was kept of the last release."""
+    print(f"\nThe GPT: prefill reads {PROMPT} tokens, decoding then writes {LENGTH - PROMPT}")
+    for race, times in results["seconds"].items():
+        before = release["seconds"][race] if release else {}
+        print_race(f"{race}, B = {GPT_RACES[race]}", RACES[race], times, before)
+
+
+def print_race(title, contenders, times, before):
+    """Print the times of a race, with those of the last release if there are any."""
+    print(f"\n{title:57}    ms  ours / it{columns(before)}")
+    for name, seconds in times.items():
+        print(f"{name:36}{contenders[name].how:21}{1e3 * seconds:6.1f}", end="")
+        print_ratio(ours_to(times, name), ours_to(before, name))
+    for name, contender in contenders.items():
+        if contender.missing():
+            print(f"{name:36}left out: needs {contender.missing()}")
+
+
+def columns(release):
+    return "  last release  now / then" if release else ""
 
 
 def print_ratio(now, then):
@@ -108,6 +142,8 @@ def ours_to(times, name):
 def memory_ratio(results):
     return results["memory"]["taken"] / sum(results["memory"]["needed"].values())
 
+
+PARTS = {"mini-bert": (measure, print_table), "gpt": (measure_gpt, print_gpt)}
 
 if __name__ == "__main__":
     main()

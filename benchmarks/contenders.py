@@ -193,35 +193,49 @@ def jax_compiled(batch, threads):
         at_target = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
         return (jax.nn.logsumexp(logits, axis=-1) - at_target).mean()
 
+    parameters = initial(jax.random.key(0))
+    assert sum(p.size for p in jax.tree.leaves(parameters)) == PARAMETERS
+    return jax_step(loss, parameters, read_out(batch))
+
+
+def jax_step(loss, parameters, batches, beta2=0.999, decay=None):
+    """Compile the step of a loss in JAX, and return it: gradient, clipping and Adam, or AdamW.
+
+    ``decay`` has the rate of every parameter. Default: none.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    decay = decay or jax.tree.map(lambda _: 0.0, parameters)
+
     @partial(jax.jit, donate_argnums=0)
-    def update(state, ids, targets, masked):
+    def update(state, *batch):
         parameters, m, v, t = state
-        value, grads = jax.value_and_grad(loss)(parameters, ids, targets, masked)
+        value, grads = jax.value_and_grad(loss)(parameters, *batch)
         square = sum(jnp.vdot(g, g) for g in jax.tree.leaves(grads))
         factor = MAX_NORM / jnp.maximum(jnp.sqrt(square), MAX_NORM)
         t = t + 1
 
-        def adam(p, g, m, v):
+        def adam(p, g, m, v, rate):
             m = 0.9 * m + 0.1 * factor * g
-            v = 0.999 * v + 0.001 * (factor * g) ** 2
-            m_hat, v_hat = m / (1 - 0.9**t), v / (1 - 0.999**t)
+            v = beta2 * v + (1 - beta2) * (factor * g) ** 2
+            m_hat, v_hat = m / (1 - 0.9**t), v / (1 - beta2**t)
+            p = p * (1 - LEARNING_RATE * rate)
             return p - LEARNING_RATE * m_hat / (jnp.sqrt(v_hat) + 1e-8), m, v
 
-        updated = jax.tree.map(adam, parameters, grads, m, v)
+        updated = jax.tree.map(adam, parameters, grads, m, v, decay)
         parameters, m, v = jax.tree.transpose(
             jax.tree.structure(parameters), jax.tree.structure((0, 0, 0)), updated
         )
         return (parameters, m, v, t), value
 
-    parameters = initial(jax.random.key(0))
-    assert sum(p.size for p in jax.tree.leaves(parameters)) == PARAMETERS
     moments = (jax.tree.map(jnp.zeros_like, parameters) for _ in range(2))
     state = (parameters, *moments, jnp.zeros(()))
-    batches = cycle([tuple(a.astype(np.int32) for a in arrays) for arrays in read_out(batch)])
+    turns = cycle([tuple(a.astype(np.int32) for a in arrays) for arrays in batches])
 
     def step():
         nonlocal state
-        state, value = jax.block_until_ready(update(state, *next(batches)))
+        state, value = jax.block_until_ready(update(state, *next(turns)))
         return float(value)
 
     return step

@@ -4,6 +4,7 @@ The counts are exact and the same on every machine; the chapters on cost are mad
 """
 
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -155,3 +156,51 @@ def training_step(model, optimizer, batch, enter, leave):
     enter(("update", "update"))
     optimizer.step(grads, max_norm=1.0)
     leave(("update", "update"))
+
+
+class GptSizes(NamedTuple):
+    """The sizes of a GPT of RMSNorm, rotations, grouped queries, SwiGLU and a tied output layer."""
+
+    L: int
+    D: int
+    H: int
+    G: int
+    d_k: int
+    F: int
+    V: int
+
+    def parameters(self):
+        """Numbers in the parameters, by part."""
+        L, D, H, G, d_k, F, V = self
+        return {
+            "embeddings": V * D,  # the output layer has the same table
+            "projections": L * 2 * D * (H + G) * d_k,
+            "feed-forward": L * 3 * D * F,
+            "norms and sums": (2 * L + 1) * D,
+        }
+
+    def products(self, B, T):
+        """Operations of the matrix products of one forward pass, by part."""
+        L, D, H, G, d_k, F, V = self
+        return {
+            "projections": L * 4 * B * T * D * (H + G) * d_k,
+            "attention": L * 4 * B * H * T**2 * d_k,
+            "feed-forward": L * 6 * B * T * D * F,
+            "read-out, loss": 2 * B * T * D * V,
+        }
+
+    def kept(self, B, T):
+        """Bytes that the forward pass of a step keeps, by part: 4 a number, 8 an index."""
+        L, D, H, G, d_k, F, V = self
+        return {
+            "embeddings": 8 * B * T,
+            "projections": 4 * L * (B * T * D + B * T * H * d_k),
+            "attention": 4 * L * (B * T * (2 * H + 3 * G) * d_k + B * H * T**2 + 2 * T * d_k),
+            "feed-forward": 4 * L * (B * T * D + 5 * B * T * F),
+            "norms and sums": 4 * (2 * L + 1) * (B * T * D + B * T),
+            "read-out, loss": 4 * (B * T * D + B * T * V + B * T) + 8 * B * T,
+        }
+
+    def cached(self, B, N):
+        """Bytes of the keys and values of N positions."""
+        return 4 * 2 * B * N * self.L * self.G * self.d_k

@@ -8,11 +8,18 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks import gpt
 from benchmarks.contenders import CONTENDERS
 
 ROOT = Path(__file__).parents[1]
 PAUSE = 0.1  # seconds: longer than idle threads of a library wait before they sleep
 QUIET = 0.1  # cores
+RACES = {
+    "Mini-BERT's step": CONTENDERS,
+    "the GPT's step": gpt.STEP,
+    "the GPT's prefill": gpt.PREFILL,
+    "the GPT's decoding": gpt.DECODE,
+}
 
 
 MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or "mpiexec"
@@ -21,11 +28,11 @@ MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or "mpiexec"
 class Runner:
     """A contender in processes of its own, one a rank, which steps when it is told to."""
 
-    def __init__(self, name, batch, threads, environment, ranks=1):
+    def __init__(self, race, name, batch, threads, environment, ranks=1):
         variables = ("OMP", "OPENBLAS", "MKL", "VECLIB_MAXIMUM")
         settings = {f"{variable}_NUM_THREADS": str(threads) for variable in variables}
         self.process = subprocess.Popen(
-            [*on_ranks(ranks, "benchmarks.worker"), name, str(batch), str(threads)],
+            [*on_ranks(ranks, "benchmarks.worker"), race, name, str(batch), str(threads)],
             cwd=ROOT,
             env=environment | settings,
             stdin=subprocess.PIPE,
@@ -90,11 +97,11 @@ def race(contenders, steps, patience=100):
     return {name: median(seconds) for name, seconds in times.items()}
 
 
-def step_times(batch, environment, threads, steps):
-    """Race all contenders at a batch size, without those that this machine lacks something for."""
+def step_times(race_name, batch, environment, threads, steps):
+    """Hold a race at a batch size, without those that this machine lacks something for."""
     contenders = {
-        name: Runner(name, batch, threads, environment)
-        for name, contender in CONTENDERS.items()
+        name: Runner(race_name, name, batch, threads, environment)
+        for name, contender in RACES[race_name].items()
         if not contender.missing()
     }
     try:

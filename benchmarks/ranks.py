@@ -15,7 +15,7 @@ from shutil import which
 from benchmarks.__main__ import measured
 from benchmarks.race import MPIEXEC, ROOT, Runner, on_ranks, race
 
-BATCH, CORES, STEPS = 32, 2, 100
+RACE, BATCH, CORES, STEPS = "Mini-BERT's step", 32, 2, 100
 RANKS = (2, 4)  # whose all-reduce is timed
 RESULTS = Path(__file__).with_name("ranks.json")
 
@@ -47,8 +47,8 @@ def measure(steps=STEPS):
 
 def step_times(steps):
     contenders = {
-        "two threads": Runner("this package", BATCH, CORES, os.environ),
-        "two ranks": Runner("this package", BATCH, 1, os.environ, ranks=CORES),
+        "two threads": Runner(RACE, "this package", BATCH, CORES, os.environ),
+        "two ranks": Runner(RACE, "this package", BATCH, 1, os.environ, ranks=CORES),
     }
     try:
         return race(contenders, steps)

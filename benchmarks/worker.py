@@ -1,4 +1,4 @@
-"""One contender in a process of its own: ``python -m benchmarks.worker NAME B THREADS``.
+"""One contender in a process of its own: ``python -m benchmarks.worker RACE NAME B THREADS``.
 
 Takes a few steps for each line that it reads, and answers with a line of JSON: the seconds of each
 step, and how many cores other programs kept busy meanwhile. Started by ``mpiexec``, it is one
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.contenders import CONTENDERS
+from benchmarks.race import RACES
 from transformer_core.ranks import guarded, world
 
 WARM, TIMED = 1, 5  # steps a line
 
 
-def main(name, batch, threads):
+def main(race, name, batch, threads):
     with guarded(world()) as communicator:
-        step = CONTENDERS[name].build(int(batch), int(threads))
+        step = RACES[race][name].build(int(batch), int(threads))
         communicator.barrier()
         answer(communicator, "ready")
         while communicator.broadcast(np.array(bool(wanted(communicator)))):

@@ -11,7 +11,7 @@ import pytest
 from helpers.ranks import on_mpi
 
 from benchmarks import __main__ as bench
-from benchmarks import memory, race, ranks
+from benchmarks import gpt, memory, race, ranks
 from benchmarks.contenders import (
     CONTENDERS,
     Contender,
@@ -20,8 +20,11 @@ from benchmarks.contenders import (
     read_out,
     step_in_parallel,
 )
+from benchmarks.counting import Counted, GptSizes, count_everything
 from benchmarks.work import MASKED, PARAMETERS, draw_batches
-from transformer_core.ops import linear
+from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
+from transformer_core.models import Gpt, StackSpec
+from transformer_core.ops import cross_entropy, cross_entropy_backward, linear
 
 
 class Runner:
@@ -153,17 +156,78 @@ def test_the_table_has_the_ratios_and_those_of_the_release(results, capsys):
 
 def test_the_release_has_every_measurement():
     releases = json.loads(bench.RESULTS.read_text())
-    for release in releases.values():
+    for parts in releases.values():
+        release = parts["mini-bert"]
         assert release["seconds"].keys() == {str(batch) for batch in bench.BATCHES}
         for times in release["seconds"].values():
             assert {"this package", "matrix products alone"} < times.keys()
             assert times.keys() <= CONTENDERS.keys()
         assert {"machine", "memory", "import"} < release.keys()
+        of_gpt = parts.get("gpt", {"machine": None, "seconds": dict.fromkeys(bench.GPT_RACES, {})})
+        assert of_gpt["seconds"].keys() == bench.GPT_RACES.keys() and "machine" in of_gpt
+        for name, times in of_gpt["seconds"].items():
+            assert times.keys() <= race.RACES[name].keys()
+
+
+def test_a_contender_of_the_gpt_with_another_gradient_is_refused():
+    step = gpt.whole_batch(1, threads=1)
+    step()  # its gradients are right, or it would not be there
+    grads = gpt.build(gpt.DEFAULTS).loss_and_gradients(*gpt.draw_batches(1)[0])[1]
+    gpt.check_gradients(1, grads)
+    grads["decoder.layer_2.attention.norm.gamma"][3] *= 1.1
+    with pytest.raises(ValueError, match="gradient of decoder.layer_2.attention.norm.gamma"):
+        gpt.check_gradients(1, grads)
+    del grads["tokens.table"]
+    with pytest.raises(ValueError, match="gradients: expected those of"):
+        gpt.check_gradients(1, grads)
+
+
+@pytest.mark.parametrize("wrong, what", [(0, "of the prompt"), (gpt.PROMPT, "with the cache")])
+def test_a_contender_with_other_logits_is_refused(wrong, what):
+    read = gpt.package_reader(1, threads=1)
+    gpt.check_logits(1, read)
+
+    def off(ids, place):
+        return read(ids, place) * (1.001 if place == wrong else 1)
+
+    with pytest.raises(ValueError, match=what):
+        gpt.check_logits(1, off)
+
+
+def test_each_decoding_writes_the_most_probable_tokens_anew():
+    write = gpt.DECODE["this package"].build(1, 1)
+    text = gpt.prompt(1)
+    model = gpt.build(gpt.DEFAULTS)
+    while text.shape[1] < gpt.LENGTH:
+        logits, _ = model.forward(text)
+        text = np.append(text, logits[:, -1].argmax(axis=-1, keepdims=True), axis=1)
+    expected = model.forward(text)[0][:, -1]
+    for _ in range(2):
+        np.testing.assert_allclose(write(), expected, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "contender",
+    [c for of in (gpt.STEP, gpt.PREFILL, gpt.DECODE) for c in of.values() if not c.compiles],
+)
+def test_the_contenders_of_the_gpt_agree_with_the_package(contender):
+    if contender.missing():
+        pytest.skip(f"needs {contender.missing()}")
+    contender.build(1, 1)()
+
+
+def test_the_table_of_the_gpt_has_all_races(capsys):
+    seconds = {name: {"this package": 0.03, "JAX": 0.04} for name in bench.GPT_RACES}
+    bench.print_gpt({"seconds": seconds}, None)
+    printed = capsys.readouterr().out
+    assert all(f"{name}, B = {batch}" in printed for name, batch in bench.GPT_RACES.items())
+    assert printed.count("40.0       0.75\n") == 3
 
 
 @on_mpi
 def test_a_contender_may_have_ranks():
-    runner = race.Runner("this package", 2, 1, os.environ, ranks=2)
+    runner = race.Runner("Mini-BERT's step", "this package", 2, 1, os.environ, ranks=2)
     try:
         seconds, others = runner.turn()
     finally:
@@ -189,3 +253,43 @@ def test_the_table_of_ranks_has_their_ratio(capsys):
     )
     printed = capsys.readouterr().out
     assert "ratio 1.050" in printed and "0.050" in printed
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        GptSizes(L=2, D=12, H=4, G=2, d_k=6, F=10, V=31),
+        GptSizes(L=3, D=16, H=4, G=4, d_k=4, F=10, V=31),
+        GptSizes(L=1, D=12, H=6, G=1, d_k=2, F=11, V=17),
+    ],
+    ids=["grouped", "full", "one group"],
+)
+def test_the_cost_of_a_gpt_is_that_of_its_arrays(sizes):
+    B, T = 3, 5
+    attention = AttentionSpec(
+        sizes.H, sizes.d_k, sizes.d_k, bias=False, key_heads=sizes.G, transform="rotary_halves"
+    )
+    spec = LayerSpec(sizes.D, attention, sizes.F, "pre", NormSpec("rms_norm"), "swiglu")
+    rng = np.random.default_rng(0)
+    model = Gpt(spec, StackSpec(sizes.V, T, sizes.L), rng)
+    parameters = model.parameters()
+    assert sum(sizes.parameters().values()) == sum(array.size for array in parameters.values())
+    ids, targets = rng.integers(sizes.V, size=(2, B, T))
+    logits, cache = model.forward(ids)
+    _, loss_cache = cross_entropy(logits, targets)
+    own, held = memory.owners(parameters), memory.owners([cache, loss_cache])
+    assert sum(sizes.kept(B, T).values()) == sum(held[array] for array in held.keys() - own.keys())
+    _, state = model.prefill(ids)
+    assert sizes.cached(B, T) == sum(k.nbytes + v.nbytes for k, v in state.layers)
+
+    count_everything(model)
+    Counted.log.clear()
+    logits, cache = model.forward(ids)
+    expected = sum(sizes.products(B, T).values())
+    assert operations_of_products() == expected
+    model.backward(cross_entropy_backward(1, cross_entropy(logits, targets)[1]), cache)
+    assert operations_of_products() == 3 * expected
+
+
+def operations_of_products():
+    return sum(n for _, ufunc, n, *_ in Counted.log if ufunc == "matmul")

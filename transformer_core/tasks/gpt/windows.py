@@ -137,7 +137,19 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
 
 
 def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
-    """Return -ln of two models' mean probabilities, the first of this weight (eq:mixture)."""
+    r"""Return -ln of two models' mean probabilities, the first of this weight (eq:mixture).
+
+    .. math:: -\ln \bigl( w \, p_1(t_n) + (1 - w) \, p_2(t_n) \bigr)
+
+    Parameters
+    ----------
+    one, other : ndarray (N - 1,)
+        -ln p of the same tokens.
+    weight : float
+        w, in (0, 1).
+
+    Source: Jelinek & Mercer 1980.
+    """
     check_losses("one", one, "N")
     check_losses("other", other, len(one))
     check_real("weight", weight)
@@ -147,7 +159,21 @@ def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
 
 
 def best_weight(one: np.ndarray, other: np.ndarray, steps: int = 50) -> float:
-    """Return the weight of the first of two models with the least mean loss (eq:em)."""
+    r"""Return the weight of the first of two models with the least mean loss (eq:em).
+
+    .. math:: w \leftarrow \frac{1}{N - 1} \sum_n \frac{w \, p_1(t_n)}
+                                                  {w \, p_1(t_n) + (1 - w) \, p_2(t_n)}
+
+    It begins with w = 1/2.
+
+    Parameters
+    ----------
+    one, other : ndarray (N - 1,)
+        -ln p of the same tokens.
+    steps : int
+
+    Source: Jelinek & Mercer 1980.
+    """
     check_positive_int("steps", steps)
     weight = 0.5
     for _ in range(steps):
