@@ -14,6 +14,7 @@ from transformer_practice.engine.explain import ratios
 from transformer_practice.engine.planting import planted
 from transformer_practice.engine.runs import Changed, called_by, direct, mutations, run_right
 from transformer_practice.exercises import every_exercise, find_exercise
+from transformer_practice.exercises.residual import ReZero
 from transformer_practice.mistakes import MUTANTS
 
 ANSWERS = tomllib.loads((ROOT / "tests/practice/versions/unnamed.toml").read_text())["answer"]
@@ -39,7 +40,9 @@ def test_what_is_right_on_the_way_has_the_nearest_name_and_is_no_wrong_output():
         parameter -= self.learning_rate * mh
 
     report = str(examine("Adam", update))
-    assert "On the way, `mh` (the package's `m_hat`) is right.\n" in report  # grad, in step 1, too
+    assert (
+        "On the way in the first step, `mh` (the package's `m_hat`) is right.\n" in report
+    )  # grad is, too
 
 
 def test_the_package_with_a_mistake_in_it_warns_nobody(recwarn):
@@ -99,3 +102,21 @@ def test_small_changes_leave_the_package_as_it_was():
         changed.at(0, "backward")
     assert examine("layer_norm", exercise.forward, exercise.backward).right
     assert not any(run.failure for run in run_right(exercise).backward)
+
+
+def test_a_number_that_is_lost_in_every_row_is_seen():
+    def forward(x):
+        y = x - np.log(np.exp(x - x.max(axis=-1, keepdims=True)).sum(axis=-1, keepdims=True))
+        return y, y
+
+    said = str(examine("log_softmax", forward))
+    assert "y is right but for a number in every row, which is added to all of the row" in said
+
+
+def test_a_parameter_of_one_number_is_named_as_a_factor():
+    def backward(self, dy, cache):
+        dx, grads = ReZero.backward(self, dy, cache)
+        return dx, grads | {"rho": self.rho * grads["rho"]}
+
+    said = str(examine("ReZero", ReZero.forward, backward))
+    assert "drho is rho times what it should be" in said

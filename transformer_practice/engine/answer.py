@@ -126,7 +126,7 @@ class Answer:
         runs = self.runs_at([at], locked)
         failure = (runs.forward if stage == "forward" else runs.backward)[0].failure
         _, line, text = failure.partition("line ")
-        return (line + text).partition("\n")[0] if "read-only" in failure else ""
+        return (line + text).partition("\n")[0].rstrip(": ") if "read-only" in failure else ""
 
     def slopes(self) -> Slopes:
         """Measure the derivatives of the forward pass at the first point: some of each array."""

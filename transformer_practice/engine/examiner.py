@@ -171,8 +171,9 @@ def put_into_words(answer, stages, own):
         verdicts.append(f"{title}: {verdict_of(points, stage)}")
         with catch_warnings(action="ignore"):  # of the package with a mistake in it
             found = explain(exercise, points, stage)
-        explanations += [*failures_of(points, stage), *writes_of(answer, points, stage)]
+        explanations += failures_of(points, stage)
         explanations += [explanation.text for explanation in found]
+        explanations += writes_of(answer, points, stage)
         mistakes += [name for each in found for name in each.mistakes]
         known = found or stage.own[0].failure
         if not known and any(name in stage.right[0].outputs for name in stage.wrong):

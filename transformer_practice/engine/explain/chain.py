@@ -42,7 +42,8 @@ def by_values(exercise, points, stage):
             said.append(f"`{name}`" + f" (the package's `{same}`)" * (same != name))
     right = f"{listed(said, FEW)} {'is' if len(said) == 1 else 'are'} right" if said else ""
     found = "; ".join(filter(None, (right, first)))
-    return f"On the way, {found}." if found else ""
+    step = " in the first step" * exercise.in_place  # what is seen is its first call
+    return f"On the way{step}, {found}." if found else ""
 
 
 def is_new(value, given):

@@ -50,9 +50,11 @@ class Output:
     def constants(self):
         """Return what the layer or the optimiser has, and what is left of it to 1, or more."""
         found = {
-            knob.name: knob.value
+            knob.name: float(np.ravel(knob.value)[0])
             for knob in arguments.knobs(self.exercise, self.cases[0].point)
-            if type(knob.value) is float and knob.name not in self.cases[0].point.arguments
+            if knob.name not in self.cases[0].point.arguments
+            and (type(knob.value) is float or isinstance(knob.value, np.ndarray))
+            and np.size(knob.value) == 1
         }
         for name, value in list(found.items()):
             found |= {f"(1 - {name})": 1 - value, f"(1 + {name})": 1 + value}
@@ -220,8 +222,9 @@ def by_truth(output):
         return f"{output.name} is True where it should be False, and the other way round."
     lone = output.all[0].own.size == 1
     for truth in (False, True):
-        if lone and all(case.own == truth for case in output.all):
-            return f"{output.name} is {truth} at every point, also where it should be {not truth}."
+        if all((case.own == truth).all() for case in output.all):
+            where = "at every point" if lone else "everywhere"
+            return f"{output.name} is {truth} {where}, also where it should be {not truth}."
         if lone and all(case.own == truth for case in output.wrong):
             return f"{output.name} is {truth} where it should be {not truth}."
     return ""
@@ -334,11 +337,21 @@ def by_rows(output):
     """Find what differs from the right output by a factor for each row."""
     rows = [factors_of_rows(case.own, case.right) for case in output.cases]
     if any(found is None for found in rows):
+        gaps = [case.own - case.right for case in output.cases]
+        if all(gap.ndim > 1 and gap.shape[-1] > 1 and same_in_rows(gap) for gap in gaps):
+            return (
+                f"{output.name} is right but for a number in every row, which is added to all of "
+                "the row or missing there."
+            )
         return ""
     return (
         f"{output.name} has the right direction in every row, and in each another length: a "
         "factor that belongs to the row is missing or wrong."
     )
+
+
+def same_in_rows(array):
+    return bool(np.isfinite(array).all() and close(array, np.roll(array, 1, axis=-1)))
 
 
 def factors_of_rows(own, right):
@@ -381,7 +394,7 @@ def by_terms(output):
         parts = (f"{c + 0:.3g} * {n}" for c, n in zip(np.round(whole[0], 9), terms[0], strict=True))
         total = f"{output.name} = {' + '.join(parts)}, to rounding.\n"
     return total + " ".join(
-        said_of(label, list(at), output.sizes)
+        said_of(label, list(at), output.sizes | output.constants())
         for label, at in zip(terms[0], zip(*whole, strict=True), strict=True)
         if not np.allclose(at, 1, rtol=1e-6)
     )
