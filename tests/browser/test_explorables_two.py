@@ -189,10 +189,8 @@ def test_the_ink_of_a_sentence_is_the_weights_of_the_word_that_reads_it(explore)
     words = figure.root.locator(".ink button")
 
     def ink():
-        heights = (
-            "all => all.map((word) => parseFloat(word.style.getPropertyValue('--ink-height')))"
-        )
-        return np.array(words.evaluate_all(heights)) / 100
+        style = "all => all.map((word) => word.style.getPropertyValue('--ink-height'))"
+        return np.array([float(height.rstrip("%")) for height in words.evaluate_all(style)]) / 100
 
     for t, preset in ((1, "Causal"), (0, "No mask"), (3, "Padding")):
         figure.click(preset)
