@@ -306,6 +306,21 @@ def test_activations__of_two_layers(figure):
     assert (figure.shown(*(f"gradient-relu{j}" for j in dead)) == 0).all()
 
 
+def test_activations__are_seen_to_train(figure):
+    """A dead unit stands still while the others move."""
+    figure.click("One step")
+    dead = [j for j in range(6) if figure.shown(f"gradient-relu{j}") == 0]
+    before, loss = figure.row("bias-relu", 6), figure.shown("loss-relu")
+    figure.click("500 steps")
+    said = """begin => RegExp(`^${begin} steps at the rate 0.05. Silent`)
+        .test(document.querySelector("#explorable-activations .said").textContent)"""
+    figure.tab.wait_for_function(said, arg="[1-4]?[0-9]0")  # on the way
+    figure.tab.wait_for_function(said, arg="500")
+    after = figure.row("bias-relu", 6)
+    assert [j for j in range(6) if after[j] == before[j]] == dead
+    assert figure.shown("loss-relu") < loss
+
+
 def set_sizes(figure, **sizes):
     """Move each slider to the place where it shows this number."""
     for name, value in sizes.items():

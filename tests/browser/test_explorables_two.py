@@ -184,6 +184,24 @@ def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
         assert (moved[:2] > 0.01).any() == after
 
 
+def test_the_ink_of_a_sentence_is_the_weights_of_the_word_that_reads_it(explore):
+    figure = explore("mask")
+    words = figure.root.locator(".ink button")
+
+    def ink():
+        style = "all => all.map((word) => word.style.getPropertyValue('--ink-height'))"
+        return np.array([float(height.rstrip("%")) for height in words.evaluate_all(style)]) / 100
+
+    for t, preset in ((1, "Causal"), (0, "No mask"), (3, "Padding")):
+        figure.click(preset)
+        words.nth(t).click()
+        close(ink(), figure.grid("weight", 4, 4)[t])
+        assert figure.said().startswith(f"{words.nth(t).inner_text()} reads cats")
+    figure.root.get_by_label("mice attends to cats").click()
+    close(ink(), figure.grid("weight", 4, 4)[2])
+    assert ink()[0] == 0 < ink()[1]
+
+
 def fresh_encoder(placement, layers, seed):
     """The package's encoder with the weights that the page draws, and input and cotangent."""
     draw = Generator(seed)

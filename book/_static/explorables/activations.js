@@ -166,8 +166,13 @@ explore("activations", ({ stage, controls, say }) => {
     update(`One step at the rate ${number(10 ** rate.value)}.`);
   });
   explore.button(controls, "500 steps", () => {
-    train(500, RATE);
-    update(`500 steps at the rate ${RATE}.`);
+    let done = 0;
+    say(`500 steps at the rate ${RATE}.`);
+    explore.play(stage, 2.5, 50, (n) => {
+      train(10 * n - done, RATE);
+      done = 10 * n;
+      update(`${done} steps at the rate ${RATE}.`);
+    });
   });
   explore.button(controls, "Another start", () => {
     state = { ...start(state.seed + 1), h: state.h };

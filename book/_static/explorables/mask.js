@@ -5,7 +5,7 @@ explore("mask", ({ stage, controls, say }) => {
   const query = core.map(core.from([[-1, 0, 0, 1], [2, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]), (v) => LN4 * v);
   const key = core.from([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 0], [1, 1, 1, 0]]);
   const value = core.from([[1, 5], [-2, 4], [-1, 2], [4, 1]]);
-  const state = { keep: core.nested(core.causalKeep(N)), after: false, length: 1 };
+  const state = { keep: core.nested(core.causalKeep(N)), after: false, length: 1, reader: 2 };
 
   const run = (length) => {
     const longer = core.map(key, (v, n) => (Math.floor(n / 4) === 2 ? length * v : v)), keep = core.mask(state.keep);
@@ -17,12 +17,23 @@ explore("mask", ({ stage, controls, say }) => {
     return { output: core.nested(core.linear(hidden, value)[0]), weights: core.nested(hidden) };
   };
 
+  // The sentence as one of its words reads it: the more weight, the higher the ink.
+  const words = WORDS.map((word) => make("button", { type: "button", textContent: word }));
+  words.forEach((word, t) => word.addEventListener("click", () => {
+    state.reader = t;
+    paint();
+    const read = WORDS.filter((_, s) => Number(cells[t][s].dataset.value) > 0);
+    say(read.length ? `${WORDS[t]} reads ${read.join(", ")}.` : `${WORDS[t]} reads nothing.`);
+  }));
+  stage.append(make("p", { className: "ink" }, ...words));
+
   // The grid: a row a query, a column a key.
   const cells = WORDS.map((asks, t) => WORDS.map((found, s) => {
     const cell = make("button", { type: "button" });
     cell.setAttribute("aria-label", `${asks} attends to ${found}`);
     cell.addEventListener("click", () => {
       state.keep[t][s] = 1 - state.keep[t][s];
+      state.reader = t;
       paint();
       say(state.keep[t].some(Boolean)
         ? `${asks} ${state.keep[t][s] ? "may" : "may not"} attend to ${found}; its weights sum to ${number(sum(t))}.`
@@ -78,6 +89,8 @@ explore("mask", ({ stage, controls, say }) => {
         show(cell, weight, kept ? fraction(weight) : "·");
         cell.style.background = kept ? `color-mix(in srgb, var(--key) ${Math.round(40 * weight)}%, var(--paper))` : "";
       });
+      words[t].setAttribute("aria-pressed", t === state.reader);
+      words[t].style.setProperty("--ink-height", `${100 * weights[state.reader][t]}%`);
       const total = weights[t].reduce((a, b) => a + b, 0);
       show(sums[t], total, number(total));
       sums[t].style.color = Math.abs(total - 1) < 1e-9 || total === 0 ? "" : "var(--wrong)";
