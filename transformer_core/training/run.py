@@ -140,7 +140,7 @@ class Run:
                 self.locked = None
 
     def write(self, name: str, content: bytes | Callable[[BinaryIO], object]) -> None:
-        """Write a file of the run, as :func:`write_atomically` does.
+        """Write a file of the run, as ``write_atomically`` does.
 
         Raises
         ------
@@ -259,7 +259,7 @@ class Run:
         Parameters
         ----------
         like : dict of str to ndarray
-            The shapes and dtypes by the names of :func:`in_checkpoint`.
+            The shapes and dtypes by the names of ``in_checkpoint``.
         arrays : iterable of ndarray
             In the order of the names.
         steps : int
