@@ -18,7 +18,7 @@ def model():
 
 @pytest.mark.slow
 def test_it_learns_and_prints_what_it_learned(tmp_path, train, capsys):
-    assert train(tmp_path / "run", "--steps", "150") == 0
+    assert train(tmp_path / "run", "--steps", "300") == 0
     printed = capsys.readouterr().out
     gpt, counts, both = (
         float(re.search(FIGURE.format(name), printed, re.MULTILINE)[1])

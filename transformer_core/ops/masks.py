@@ -104,4 +104,5 @@ def cached_keep(past: int, new: int) -> np.ndarray:
     """
     check_whole("past", past)
     check_positive_int("new", new)
+    check_positive_int("past + new", past + new)
     return np.tri(new, past + new, k=past, dtype=bool)

@@ -52,6 +52,7 @@ CHAPTERS = (
     "530_gated_feed_forward",
     "540_grouped_queries",
     "550_byte_pairs",
+    "560_gpt",
     "570_sampling",
     "910_taylor",
     "920_jacobians",
