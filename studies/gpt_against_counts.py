@@ -9,7 +9,6 @@ import numpy as np
 
 from transformer_core.foundation.files import from_safetensors
 from transformer_core.models import Sampling
-from transformer_core.optim import warmup_stable_decay
 from transformer_core.tasks.gpt.byte_pairs import BytePairs
 from transformer_core.tasks.gpt.kneser_ney import KneserNey
 from transformer_core.tasks.gpt.recipe import (
@@ -17,6 +16,7 @@ from transformer_core.tasks.gpt.recipe import (
     TOKENIZER,
     TOKENS,
     build,
+    learning_rate,
     make_optimizer,
     prepare,
 )
@@ -96,9 +96,7 @@ def run(seed, steps=STEPS, points=POINTS):
         windows(ids["training"], settings["batch"], settings["length"], seed),
         steps,
         max_norm=settings["max_norm"],
-        schedule=lambda step: warmup_stable_decay(
-            step, steps, settings["learning_rate"], steps // 25, decay=steps - steps // 25
-        ),
+        schedule=lambda step: learning_rate(step, steps, settings["learning_rate"]),
         after_step=measure,
     )
     rng = np.random.default_rng(seed)

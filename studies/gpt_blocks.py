@@ -5,10 +5,14 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
-from transformer_core.optim import warmup_stable_decay
 from transformer_core.tasks.gpt.byte_pairs import train_byte_pairs
-from transformer_core.tasks.gpt.kneser_ney import KneserNey
-from transformer_core.tasks.gpt.recipe import DEFAULTS, HELD_OUT, build, make_optimizer
+from transformer_core.tasks.gpt.recipe import (
+    DEFAULTS,
+    HELD_OUT,
+    build,
+    learning_rate,
+    make_optimizer,
+)
 from transformer_core.tasks.gpt.windows import (
     bits_per_byte,
     join_texts,
@@ -96,9 +100,7 @@ def run(back, seed, steps=STEPS):
         windows(ids, BATCH, settings["length"], seed),
         steps,
         max_norm=settings["max_norm"],
-        schedule=lambda step: warmup_stable_decay(
-            step, steps, settings["learning_rate"], steps // 25, decay=steps - steps // 25
-        ),
+        schedule=lambda step: learning_rate(step, steps, settings["learning_rate"]),
     )
     seconds = time.process_time() - start
     return {
@@ -108,10 +110,3 @@ def run(back, seed, steps=STEPS):
         "losses": [round(float(record["loss"]), 3) for record in history[19::20]],
         "bits per byte": round(bits_per_byte(token_losses(gpt, held_out), held_out, sizes), 4),
     }
-
-
-def counted():
-    """The bits per byte of Kneser–Ney 5-grams of the same tokens."""
-    ids, held_out, sizes = texts()
-    losses = KneserNey(ids, VOCABULARY).losses(held_out)
-    return bits_per_byte(losses, held_out, sizes)

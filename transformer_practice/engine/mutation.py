@@ -420,6 +420,8 @@ def others(node, alike):
             yield instead(body)
             yield instead(orelse)
         case ast.Subscript(value, index):
+            for new in other_ends(index):
+                yield instead(ast.Subscript(value, new, node.ctx))
             if isinstance(index, ast.Slice):
                 yield without(f"`[{ast.unparse(index)}]`", value)
                 if index.upper and not (index.lower or index.step):
@@ -435,6 +437,19 @@ def others(node, alike):
         case ast.Name(name) if not stores(node):
             for other in alike(name):
                 yield instead(ast.parse(other, mode="eval").body)
+
+
+def other_ends(index):
+    """Yield an index without the last ones where it is without the first ones, or the opposite."""
+    match index:
+        case ast.Tuple(parts):
+            for i, part in enumerate(parts):
+                for new in other_ends(part):
+                    yield ast.Tuple([*parts[:i], new, *parts[i + 1 :]], ast.Load())
+        case ast.Slice(ast.Constant() as first, None, None):
+            yield ast.Slice(None, ast.UnaryOp(ast.USub(), first))
+        case ast.Slice(None, ast.UnaryOp(ast.USub(), last), None):
+            yield ast.Slice(last)
 
 
 def without_parentheses(node):

@@ -120,6 +120,12 @@ def make_optimizer(parameters, settings, **seams):
     return Together(parameters, adamw(rest), muon, **seams)
 
 
+def learning_rate(step: int, steps: int, peak: float) -> float:
+    """Rise for 4 % of the steps, and fall to 0 over the rest (eq:warmup-stable-decay)."""
+    warmup = steps * 4 // 100
+    return warmup_stable_decay(step, steps, peak, warmup, decay=steps - warmup)
+
+
 def training(
     settings: dict, files: dict[str, bytes], communicator: Communicator, **scheme: int
 ) -> Training:
@@ -136,10 +142,6 @@ def training(
     def batches(first):
         size, length = settings["batch"], settings["length"]
         return windows(ids["training"], size, length, settings["seed"], first)
-
-    def schedule(step, steps):
-        warmup = steps * 4 // 100
-        return warmup_stable_decay(step, steps, peak, warmup, decay=steps - warmup)
 
     def measures():
         with TemporaryDirectory() as folder:
@@ -164,7 +166,7 @@ def training(
         parallel.scheme,
         parallel.optimizer,
         batches,
-        schedule,
+        partial(learning_rate, peak=peak),
         measures,
         parallel.gather,
         parallel.scatter,
