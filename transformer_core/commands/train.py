@@ -38,7 +38,7 @@ def add_parser(commands):
             "--tensor-parallel",
             type=int,
             metavar="N",
-            help="divide each layer among N ranks (bert)",
+            help="divide each layer among N ranks (bert, gpt)",
         )
         model.set_defaults(run=run)
 

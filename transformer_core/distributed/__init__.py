@@ -14,6 +14,10 @@ from transformer_core.distributed.pieces import (
     norm_of_pieces,
 )
 from transformer_core.distributed.pipeline import PipelineBert
+from transformer_core.distributed.ring_attention import (
+    ring_attention,
+    ring_attention_backward,
+)
 from transformer_core.distributed.schedules import (
     Step,
     bubble,
@@ -43,7 +47,11 @@ from transformer_core.distributed.tensor_parallel import (
     RowParallel,
     conjugate_pair,
 )
-from transformer_core.distributed.tensor_parallel_bert import TensorParallelBert
+from transformer_core.distributed.tensor_parallel_models import (
+    TensorParallelBert,
+    TensorParallelGpt,
+    TensorParallelModel,
+)
 from transformer_core.distributed.vocabulary_parallel import (
     ParallelReadout,
     VocabularyEmbedding,

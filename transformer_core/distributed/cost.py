@@ -230,13 +230,17 @@ def tensor_parallel(
     ranks: int,
     readout: float | None = None,
     sequence: bool = False,
+    key_heads: int | None = None,
+    norms: bool = False,
 ) -> Cost:
     """Each layer is cut, the tokens are the same on every rank (eq:megatron-bytes).
 
     ``readout`` is the number of tokens that are read out, M; all of them, if it is not given.
     With ``sequence`` the norms are cut along the positions (eq:sequence-parallel), in the same
     bytes, but for the two ends of the encoder and the gradients of what is still whole. What f'
-    has gathered is kept whole, and not gathered once more for the backward pass.
+    has gathered is kept whole, and not gathered once more for the backward pass. Where there are
+    fewer ``key_heads`` than ranks the gradients of their copies are summed, and with ``norms`` of
+    queries and keys the gradients of those (eq:gpt-ranks-bytes).
     """
     check_sizes(sizes)
     ranks = count("ranks", ranks)
@@ -248,6 +252,12 @@ def tensor_parallel(
     load = all_reduce(ranks, rows) * (4 * sizes.layers + 1)
     load += all_reduce(ranks, item * M * sizes.width)
     load += all_reduce(ranks, item * M) + all_reduce(ranks, item * 2 * M)
+    head = sizes.width // sizes.heads
+    if key_heads is not None and ranks > count("key_heads", key_heads):
+        of_head = all_reduce(ranks // key_heads, item * 2 * head * sizes.width)
+        load += of_head * (sizes.layers * key_heads)
+    if norms:
+        load += all_reduce(ranks, item * 2 * head) * sizes.layers
     if sequence:
         whole = sizes.layers * 5 * sizes.width + 2 * sizes.width
         load += all_gather(ranks, rows) * 2 + all_reduce(ranks, item * whole)
@@ -268,12 +278,15 @@ def bubble(stages: int, batches: int) -> float:
     return (stages - 1) / (batches + stages - 1)
 
 
-def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
+def pipeline(
+    sizes: Sizes, tokens: float, stages: int, batches: int, recompute: bool = False
+) -> Cost:
     """The layers are cut into stages, the batch into micro-batches that go through them.
 
     A boundary between two stages is crossed twice by each micro-batch; then the last stage tells
     the others the loss. One forward, one backward: a stage keeps at most as many micro-batches as
-    there are stages.
+    there are stages. With ``recompute`` it keeps of all but one their inputs alone, and runs a
+    forward pass once more, a third more operations (eq:pipeline-recompute).
     """
     check_sizes(sizes)
     stages, batches = count("stages", stages), count("batches", batches)
@@ -282,11 +295,16 @@ def pipeline(sizes: Sizes, tokens: float, stages: int, batches: int) -> Cost:
     load = Load(
         between, 2 * between * batches, 2 * between * sizes.item * tokens * sizes.width
     )
-    kept = sizes.kept(tokens) / stages * min(stages, batches) / batches
+    live, kept, work = min(stages, batches), sizes.kept(tokens) / stages / batches, 1.0
+    if recompute:
+        inputs = sizes.item * tokens * sizes.width / batches
+        kept, work = kept + (live - 1) * inputs, 4 / 3
+    else:
+        kept *= live
     return Cost(
         load + Load(between, between, 8 * between),
         16 * sizes.parameters / stages + kept,
-        1 / stages / (1 - bubble(stages, batches)),
+        work / stages / (1 - bubble(stages, batches)),
     )
 
 

@@ -7,8 +7,12 @@ from typing import Any, NamedTuple
 from transformer_core.distributed.data_parallel import DataParallel
 from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
-from transformer_core.distributed.tensor_parallel_bert import TensorParallelBert
+from transformer_core.distributed.tensor_parallel_models import (
+    TensorParallelBert,
+    TensorParallelGpt,
+)
 from transformer_core.models.bert import Bert
+from transformer_core.models.gpt import Gpt
 from transformer_core.optim.optimizer import Optimizer
 from transformer_core.ranks import Communicator, grid
 from transformer_core.training.whole_state import WholeState
@@ -67,12 +71,14 @@ def over_ranks(
     if tensor_parallel is None:
         whole = DataParallel(model, weight, threads, communicator)
         return OverRanks(whole, build(model.parameters, map=whole.map))
-    if not isinstance(model, Bert):
+    kinds = {Bert: TensorParallelBert, Gpt: TensorParallelGpt}
+    if type(model) not in kinds:
         raise ValueError(
-            f"tensor_parallel: expected a Bert to cut, got {type(model).__name__}"
+            "tensor_parallel: expected a Bert or a Gpt to cut, "
+            f"got {type(model).__name__}"
         )
     row, column = grid(communicator, tensor_parallel)
-    cut = TensorParallelBert(model, row)
+    cut = kinds[type(model)](model, row)
     scheme = DataParallel(cut, weight, 1, column)
     optimizer = build(cut.parameters)
 

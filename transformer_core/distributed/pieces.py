@@ -18,6 +18,9 @@ class Cut(NamedTuple):
 
     axis: int
     sections: tuple[int, ...] = ()  # their lengths on all ranks; none: there is one
+    copies: tuple[
+        int, ...
+    ] = ()  # how many ranks in turn share a piece of each; none: 1
 
 
 class CutLayer(Wrapper):
@@ -48,9 +51,9 @@ def cuts_of(layer: Any) -> dict[str, Cut]:
 
 def cut_of(name: str, cuts: dict[str, Cut]) -> Cut | None:
     """Return how an array is cut, under its name or with more in front; None: it is not."""
-    while name and name not in cuts:
-        _, _, name = name.partition(".")
-    return cuts.get(name)
+    parts = name.split(".")
+    names = (".".join(parts[n:]) for n in range(len(parts)))
+    return next((cuts[name] for name in names if name in cuts), None)
 
 
 def replicated(names: Iterable[str], cuts: Container[str]) -> list[str]:
@@ -83,7 +86,8 @@ def cut(
         pieces[name] = array.copy()
         if how := cut_of(name, cuts):
             check_axis(name, array, how.axis)
-            indices = indices_of_ranks(name, array, how, communicator)
+            indices = indices_of_ranks(array, how, communicator)
+            check_sections(name, array, how, sum(how.sections))
             pieces[name] = array.take(indices[communicator.rank], how.axis)
     return pieces
 
@@ -101,36 +105,61 @@ def gather(
     for name, array in arrays.items():
         if how := cut_of(name, cuts):
             array = communicator.all_gather(array, how.axis)
-            indices = indices_of_ranks(name, array, how, communicator)
-            array = array.take(np.argsort(np.concatenate(indices)), how.axis)
+            indices = np.concatenate(indices_of_ranks(array, how, communicator))
+            check_sections(name, array, how, len(indices))
+            _, first = np.unique(indices, return_index=True)
+            array = array.take(first, how.axis)
         whole[name] = array
     return whole
 
 
-def indices_of_ranks(name, whole, how, communicator):
-    """Return which entries along the axis that is cut each rank has."""
-    length = whole.shape[how.axis]
-    if how.sections and length != sum(how.sections):
+def check_sections(name, array, how, length):
+    """Raise ``ValueError`` unless an array that has sections has their length."""
+    if how.sections and array.shape[how.axis] != length:
         raise ValueError(
             f"{name}: expected sections of {how.sections} along axis {how.axis}, "
-            f"got shape {whole.shape}"
+            f"got shape {array.shape}"
         )
-    sections = np.split(np.arange(length), np.cumsum(how.sections, dtype=int)[:-1])
-    return [
-        np.concatenate([s[communicator.bounds(len(s))[rank]] for s in sections])
-        for rank in range(communicator.size)
-    ]
+
+
+def indices_of_ranks(array, how, communicator):
+    """Return which entries along the axis that is cut each rank has.
+
+    Where it has no sections, it is as long as the array.
+    """
+    length = sum(how.sections) or array.shape[how.axis]
+    edges = np.cumsum(how.sections, dtype=int)[:-1]
+    sections = np.split(np.arange(length), edges)
+    copies = how.copies or (1,) * len(sections)
+
+    def of_rank(rank):
+        for section, sharers in zip(sections, copies, strict=False):
+            pieces = communicator.size // sharers
+            bounds = [len(section) * (rank // sharers + i) // pieces for i in (0, 1)]
+            yield section[slice(*bounds)]
+
+    return [np.concatenate([*of_rank(rank)]) for rank in range(communicator.size)]
+
+
+def of_first(array, how, communicator):
+    """Return the entries of a rank's piece that no rank before it has."""
+    if not how.copies:
+        return array
+    indices = indices_of_ranks(array, how, communicator)
+    earlier = np.concatenate([np.arange(0), *indices[: communicator.rank]])
+    new = ~np.isin(indices[communicator.rank], earlier)
+    return array.compress(new, how.axis)
 
 
 def norm_of_pieces(
-    grads: dict[str, np.ndarray], cuts: Container[str], communicator: Communicator
+    grads: dict[str, np.ndarray], cuts: dict[str, Cut], communicator: Communicator
 ) -> float:
     r"""Return the norm of all gradients together, of which every rank has pieces.
 
     .. math:: \|g\|^2 = \sum_r \sum_{\text{cut}} \|g_r\|^2 + \sum_{\text{whole}} \|g\|^2
 
     What every rank has the whole of, all but the names in ``cuts``, counts once
-    (eq:global-norm-sharded).
+    (eq:global-norm-sharded), and so does a piece that several ranks share.
 
     Raises
     ------
@@ -140,7 +169,10 @@ def norm_of_pieces(
     """
     check_names("grads", grads)
     whole = {name: grads[name] for name in replicated(grads, cuts)}
-    own = {name: grads[name] for name in grads.keys() - whole.keys()}
+    own = {
+        name: of_first(grads[name], cuts[name], communicator)
+        for name in grads.keys() - whole.keys()
+    }
     of_own, of_whole = own_norm(own), own_norm(whole)
     of_own += 0 * of_whole  # NaN, which the others get to know, if that is not finite
     norms = communicator.all_reduce(np.array([of_own]), np.hypot)

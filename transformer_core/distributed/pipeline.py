@@ -53,8 +53,10 @@ class PipelineBert:
         \bar{\theta}_s = \sum_j \left(\frac{\partial x^{(s+1)}_j}{\partial \theta_s}
         \right)^{\!\top} \bar{x}^{(s+1)}_j
 
-    Nothing can be dropped: a stage does not know what the others have drawn. A slot of time lasts
-    as long as the longest pass in it.
+    What a stage drops of a micro-batch it draws with a generator of its own, seeded with both
+    numbers. With ``recompute`` a stage keeps of a micro-batch its input alone, and runs its forward
+    pass once more before the backward pass, with the same drops (eq:pipeline-recompute). A slot of
+    time lasts as long as the longest pass in it.
 
     Parameters
     ----------
@@ -66,13 +68,14 @@ class PipelineBert:
         ``schedule(stages, batches)``: :func:`gpipe` or :func:`one_forward_one_backward`.
     micro_batches : int
         In how many :meth:`loss_and_gradients` cuts a batch.
+    recompute : bool
 
     Raises
     ------
     ValueError
-        If there are more ranks than layers, or the model has dropout.
+        If there are more ranks than layers.
 
-    Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019.
+    Source: Huang et al. 2019 (GPipe); Narayanan et al. 2019; Chen et al. 2016 (recomputation).
     """
 
     def __init__(
@@ -81,12 +84,9 @@ class PipelineBert:
         communicator: Communicator,
         schedule: Callable[[int, int], list[Step]] = one_forward_one_backward,
         micro_batches: int = 1,
+        recompute: bool = False,
     ):
         check_positive_int("micro_batches", micro_batches)
-        if rate := dropout_of(model):
-            raise ValueError(
-                f"model: expected one without dropout, got a rate of {rate}"
-            )
         rank, layers = communicator.rank, model.encoder.layers
         if communicator.size > len(layers):
             raise ValueError(
@@ -94,7 +94,7 @@ class PipelineBert:
                 f"got {communicator.size}"
             )
         self.communicator, self.schedule = communicator, schedule
-        self.micro_batches = micro_batches
+        self.micro_batches, self.recompute = micro_batches, recompute
         self.first, self.last = rank == 0, rank == communicator.size - 1
         self.tied = isinstance(model.readout, TiedReadout)
         mine = communicator.bounds(len(layers))[rank]
@@ -108,7 +108,7 @@ class PipelineBert:
             if not (self.last and self.tied):
                 stage.tokens = Elsewhere()
         if not self.last:
-            stage.readout = stage.encoder.final_norm = None
+            stage.transform = stage.readout = stage.encoder.final_norm = None
         self.stage = stage
 
     def parameters(self) -> Pieces:
@@ -123,15 +123,15 @@ class PipelineBert:
         Parameters
         ----------
         *batch, rng
-            As for ``Bert.loss_and_gradients``, the same on every rank. Nothing is drawn.
+            As for ``Bert.loss_and_gradients``, the same on every rank.
         """
         check_batch(batch)
         names = ["ids", "targets", "masked", "keep", "segment_ids"][: len(batch)]
         parts = cut(batch, self.micro_batches, names)
-        return self.in_micro_batches([arrays for _, arrays in parts])
+        return self.in_micro_batches([arrays for _, arrays in parts], rng)
 
     def in_micro_batches(
-        self, batches: Sequence[tuple]
+        self, batches: Sequence[tuple], rng: np.random.Generator | None = None
     ) -> tuple[float, dict[str, np.ndarray]]:
         """Return the loss of all micro-batches, and the gradients of this stage's parameters.
 
@@ -140,6 +140,8 @@ class PipelineBert:
         batches : sequence of tuple
             Micro-batches, the same on every rank: what ``Bert.loss_and_gradients`` is given, but
             for ``rng``. One without counted tokens is left out.
+        rng : numpy.random.Generator, optional
+            The same on every rank. Default: nothing is dropped.
 
         Returns
         -------
@@ -163,9 +165,15 @@ class PipelineBert:
         shares = [count / sum(counts) for count in counts]  # n_j / n
         ranks = self.communicator
         last = ranks.size - 1
-        loss, caches = 0.0, {}
+        seed = None if rng is None else [int(rng.integers(2**63)), ranks.rank]
+        loss, kept = 0.0, {}  # by micro-batch, what the backward pass begins with
         grads: dict = {}
         came: dict = {}  # what was sent to this stage, by direction and micro-batch
+
+        def forward_pass(x, j):
+            drops = seed if seed is None else np.random.default_rng([*seed, j])
+            return self.forward(x, *batches[j], rng=drops)
+
         steps = self.schedule(ranks.size, len(batches))
         for _, now in groupby(steps, lambda step: step.slot):
             outgoing, coming = {}, {}
@@ -174,14 +182,20 @@ class PipelineBert:
                 if to == ranks.rank:
                     coming[stage] = forward, j
                 elif stage == ranks.rank and forward:
-                    y, caches[j] = self.forward(came.pop((True, j), None), *batches[j])
+                    x = came.pop((True, j), None)
+                    y, cache = forward_pass(x, j)
+                    kept[j] = x if self.recompute else cache
+                    del cache
                     if to <= last:
                         outgoing[to] = y
                     else:
                         loss += shares[j] * y
                 elif stage == ranks.rank:
-                    dy = came.pop((False, j), shares[j])
-                    dx, parts = self.backward(dy, caches.pop(j))
+                    cache = kept.pop(j)
+                    if self.recompute:
+                        _, cache = forward_pass(cache, j)
+                    dx, parts = self.backward(came.pop((False, j), shares[j]), cache)
+                    del cache
                     if to >= 0:
                         outgoing[to] = dx
                     add(grads, parts)
@@ -212,19 +226,18 @@ class PipelineBert:
         square = np.array(own_norm(counted) ** 2)
         return checked_norm(math.sqrt(self.communicator.all_reduce(square)), grads)
 
-    def forward(self, x, ids, targets, masked, keep=None, segment_ids=None):
+    def forward(self, x, ids, targets, masked, keep=None, segment_ids=None, rng=None):
         """Return what the next stage is given, or the loss, and what backward needs."""
-        input_cache = masked_cache = readout_cache = loss_cache = None
+        input_cache = loss_cache = None
+        read_out_caches: tuple = (None, None, None)
         if self.first:
-            x, input_cache = self.stage.embed(ids, segment_ids)
-        y, encoder_cache = self.stage.encoder.forward(x, keep)
+            x, input_cache = self.stage.embed(ids, segment_ids, rng)
+        y, encoder_cache = self.stage.encoder.forward(x, keep, rng)
         if self.last:
             check_shape("targets", targets, *ids.shape)
-            logits, (masked_cache, readout_cache) = self.stage.read_out(y, masked)
+            logits, read_out_caches = self.stage.read_out(y, masked)
             y, loss_cache = self.stage.loss(logits, targets[masked])
-        cache = BertCache(
-            ids.shape, input_cache, encoder_cache, masked_cache, readout_cache
-        )
+        cache = BertCache(ids.shape, input_cache, encoder_cache, *read_out_caches)
         return y, (cache, loss_cache)
 
     def backward(self, dy, caches):
@@ -237,7 +250,7 @@ class PipelineBert:
         if self.last:
             dlogits = self.stage.loss_backward(dy, loss_cache)
             dy, dtable, parts = self.stage.read_out_backward(dlogits, cache)
-            add(grads, join({"readout": parts}))
+            add(grads, join(parts))
             if self.tied:
                 add(grads, {"tokens.table": dtable})
         dx, parts = self.stage.encoder.backward(dy, cache.encoder)
@@ -245,13 +258,6 @@ class PipelineBert:
         if self.first:
             add(grads, join(self.stage.embed_backward(dx, cache.input)))
         return dx, grads
-
-
-def dropout_of(layer):
-    """Return the largest rate at which a layer, or one of its parts, drops."""
-    rates = [value for name, value in vars(layer).items() if name.endswith("dropout")]
-    parts = [dropout_of(part) for part in layer.sublayers().values()]
-    return max([0.0, *rates, *parts])
 
 
 def check_batch(batch):

@@ -10,7 +10,7 @@ from transformer_core.distributed.tensor_parallel import (
     own_draws,
 )
 from transformer_core.foundation.checks import check_floats, check_kind
-from transformer_core.layers.layer import Wrapper
+from transformer_core.layers.layer import Wrapper, member
 from transformer_core.models.stack import Encoder, StackCache
 from transformer_core.ranks.communicator import Communicator
 from transformer_core.ranks.flat import flatten, unflatten
@@ -78,6 +78,13 @@ class SequenceParallelEncoder(Wrapper):
         super().__init__(encoder)
         self.communicator, self.cuts = communicator, cuts_of(encoder)
         self.join = join_pieces(communicator)
+        summed = {
+            f"{member('layers', i)}.attention.branch.{name}"
+            for i, layer in enumerate(encoder.layers)
+            for name in layer.attention.branch.norm_names
+        }
+        names = replicated(encoder.parameters(), self.cuts)
+        self.partial_names = [name for name in names if name not in summed]
 
     def forward(
         self,
@@ -94,11 +101,12 @@ class SequenceParallelEncoder(Wrapper):
     def backward(self, dy: np.ndarray, cache: StackCache) -> tuple[np.ndarray, dict]:
         """Return dx (B, T, D) and the gradients.
 
-        Those of the norms and of the biases behind g' are summed over the positions of all ranks.
+        Those of the norms and of the biases behind g' are summed over the positions of all ranks;
+        attention has summed its own.
         """
         self.check_positions("dy", dy)
         dpiece, grads = self.layer.backward(self.join.backward(dy), cache)
-        parts = {name: grads[name] for name in replicated(grads, self.cuts)}
+        parts = {name: grads[name] for name in self.partial_names}
         total = self.communicator.all_reduce(flatten(parts))
         return self.join.forward(dpiece), grads | unflatten(total, parts)
 

@@ -1,7 +1,7 @@
 """One layer on many ranks: linear layers cut by column and by row, heads over ranks."""
 
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ from transformer_core.layers.multi_head_attention import (
 from transformer_core.ops.linear import LinearCache, linear, linear_backward
 from transformer_core.ops.softmax import check_keep
 from transformer_core.ranks.communicator import Communicator
+from transformer_core.ranks.flat import flatten, unflatten
+from transformer_core.ranks.group import Group
 
 
 class Collective(NamedTuple):
@@ -64,6 +66,9 @@ class ColumnParallel(CutLayer):
     communicator : Communicator
     sections : tuple of int
         How wide the parts of y are of which each rank has its columns. Default: one part.
+    copies : tuple of int
+        How many ranks in turn have the same columns of each part: 1, or a divisor of N that is the
+        same for all that are shared. Default: 1 (eq:shared-key-heads).
 
     Source: Shoeybi et al. 2019.
     """
@@ -74,18 +79,34 @@ class ColumnParallel(CutLayer):
         f: Collective,
         communicator: Communicator,
         sections: tuple[int, ...] = (),
+        copies: tuple[int, ...] = (),
     ):
-        cuts = {"weight": Cut(1, sections), "bias": Cut(0, sections)}
+        cuts = {"weight": Cut(1, sections, copies), "bias": Cut(0, sections, copies)}
         super().__init__(linear, cuts, communicator)
         self.f = f
+        size, sharers = communicator.size, max(copies, default=1)
+        first = communicator.rank // sharers * sharers
+        self.sharers = Group(communicator, range(first, first + sharers))
+        own = [width * n // size for width, n in zip(sections, copies, strict=False)]
+        self.shared_columns = np.repeat(
+            np.array(copies) > 1, own
+        )  # which of this rank's columns
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, LinearCache]:
         """Map x (..., D_in) to this rank's columns of y."""
         return self.layer.forward(self.f.forward(x))
 
     def backward(self, dy: np.ndarray, cache: LinearCache) -> tuple[np.ndarray, dict]:
-        """Return dx, of all ranks' columns, and the gradients of this rank's parameters."""
+        """Return dx, of all ranks' columns, and the gradients of this rank's parameters.
+
+        Those of shared columns are summed over their ranks (eq:shared-key-heads-backward); dx is
+        not, before f sums it over all.
+        """
         dx, grads = self.layer.backward(dy, cache)
+        if self.sharers.size > 1:
+            terms = {n: grad[..., self.shared_columns] for n, grad in grads.items()}
+            for name, total in all_reduce(self.sharers, terms).items():
+                grads[name][..., self.shared_columns] = total
         return self.f.backward(dx), grads
 
 
@@ -183,6 +204,10 @@ class ParallelFeedForward(Wrapper):
 class ParallelSelfAttention(Wrapper):
     """Self-attention with H / N of the H heads on each of N ranks (eq:heads-over-ranks).
 
+    Where there are G < N heads of keys, groups of N / G ranks have copies of one
+    (eq:shared-key-heads). What queries and keys go through is whole on every rank. The gradients
+    of both are sums over what each rank has made of its copy.
+
     Parameters
     ----------
     attention : MultiHeadSelfAttention
@@ -194,8 +219,8 @@ class ParallelSelfAttention(Wrapper):
     Raises
     ------
     ValueError
-        If the ranks do not divide the heads, or those of the keys, or what the queries go through
-        has parameters: each rank would have a part of their gradient.
+        If the ranks do not divide the heads, or neither divide those of the keys nor are a
+        multiple of them.
 
     Source: Shoeybi et al. 2019.
     """
@@ -208,17 +233,19 @@ class ParallelSelfAttention(Wrapper):
         communicator: Communicator,
     ):
         check_divides("heads", attention.heads, communicator)
-        check_divides("key_heads", attention.key_heads, communicator)
-        if attention.query_transform and attention.query_transform.parameters():
-            raise ValueError(
-                f"transform: expected one without parameters, got {attention.spec.transform}"
-            )
         size, width = communicator.size, attention.output.weight.shape[1]
+        key_heads = attention.key_heads
+        if key_heads % size and size % key_heads:
+            raise ValueError(
+                f"key_heads: expected a multiple or a divisor of the {size} ranks, "
+                f"got {key_heads}"
+            )
+        sharers = max(size // key_heads, 1)  # ranks that have the same keys
         key_width, value_width = attention.spec.head_widths(width)
         spec = replace(
             attention.spec,
             heads=attention.heads // size,
-            key_heads=attention.key_heads // size,
+            key_heads=max(key_heads // size, 1),
             key_width=key_width,
             value_width=value_width,
         )
@@ -227,11 +254,14 @@ class ParallelSelfAttention(Wrapper):
         own: Any = MultiHeadSelfAttention(width, spec, rng, dtype, dropout)
         widths = attention.spec.projected_widths(width)
         own.query_key_value = ColumnParallel(
-            attention.query_key_value, f, communicator, widths
+            attention.query_key_value, f, communicator, widths, (1, sharers, sharers)
         )
         own.output = RowParallel(attention.output, g, communicator)
+        own.query_transform = deepcopy(attention.query_transform)
+        own.key_transform = deepcopy(attention.key_transform)
         super().__init__(own)
         self.communicator = communicator
+        self.norm_names = [n for n in own.parameters() if "_transform." in n]
 
     def forward(
         self,
@@ -252,8 +282,14 @@ class ParallelSelfAttention(Wrapper):
     def backward(
         self, dy: np.ndarray, cache: SelfAttentionCache
     ) -> tuple[np.ndarray, dict]:
-        """Return dx, of all ranks' heads, and the gradients of this rank's parameters."""
-        return self.layer.backward(dy, cache)
+        """Return dx, of all ranks' heads, and the gradients of this rank's parameters.
+
+        Those of what queries and keys go through are summed over all ranks
+        (eq:qk-norm-over-ranks).
+        """
+        dx, grads = self.layer.backward(dy, cache)
+        terms = {name: grads[name] for name in self.norm_names}
+        return dx, grads | all_reduce(self.communicator, terms)
 
 
 class OwnDraws:
@@ -265,12 +301,22 @@ class OwnDraws:
     def __init__(self, rng: Any, communicator: Communicator):
         self.rng, self.communicator = rng, communicator
 
+    def __deepcopy__(self, memo: dict) -> "OwnDraws":
+        return OwnDraws(deepcopy(self.rng, memo), self.communicator)
+
     def random(self, shape: tuple[int, ...], dtype: type) -> np.ndarray:
         """Draw uniform numbers for a piece, one of N equal ones along axis 1."""
         batch, length, *others = shape
         size = self.communicator.size
         whole = self.rng.random((batch, length * size, *others), dtype)
         return np.split(whole, size, axis=1)[self.communicator.rank]
+
+
+def all_reduce(communicator, arrays):
+    """Sum arrays over ranks in one message, under their names."""
+    if not arrays:
+        return {}
+    return unflatten(communicator.all_reduce(flatten(arrays)), arrays)
 
 
 def own_draws(rng, communicator):

@@ -60,6 +60,12 @@ def has_sizes(actual, sizes):
     return axis == 0
 
 
+def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    """Tell whether an array of one shape broadcasts to another, and to no larger one."""
+    pairs = zip(reversed(shape), reversed(to), strict=False)
+    return len(shape) <= len(to) and all(own in (1, size) for own, size in pairs)
+
+
 def check_floats(name: str, array: np.ndarray, *shape: object) -> None:
     """Raise ``ValueError`` unless ``array`` has the shape and holds real or complex floats.
 
@@ -122,7 +128,7 @@ def is_number(value):
 
 def is_real(value: Any) -> bool:
     """Tell a single real number, or a symbol for one, from all else."""
-    return is_number(value) and np.isrealobj(value)
+    return isinstance(value, (float, int)) or is_number(value) and np.isrealobj(value)
 
 
 def check_kind(name: str, value: Any, kind: type) -> Any:

@@ -10,13 +10,16 @@ from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.encoder_layer import EncoderLayer
 from transformer_core.layers.feed_forward import FeedForward
 from transformer_core.layers.gated_feed_forward import GatedFeedForward
+from transformer_core.layers.head_transform import HeadTransform
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.layer_norm import LayerNorm
 from transformer_core.layers.linear import Linear
+from transformer_core.layers.lora import LoraLinear, add_lora, merge_lora
 from transformer_core.layers.multi_head_attention import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
 )
+from transformer_core.layers.pooler import Pooler
 from transformer_core.layers.positions import LearnedPositions, SinusoidalPositions
 from transformer_core.layers.qk_norm import QkNorm
 from transformer_core.layers.residual import Residual
@@ -33,19 +36,24 @@ __all__ = [
     "EncoderLayer",
     "FeedForward",
     "GatedFeedForward",
+    "HeadTransform",
     "Layer",
     "LayerNorm",
     "LayerSpec",
     "LearnedPositions",
     "Linear",
+    "LoraLinear",
     "MultiHeadCrossAttention",
     "MultiHeadSelfAttention",
     "NormSpec",
     "OwnReadout",
+    "Pooler",
     "QkNorm",
     "Residual",
     "RmsNorm",
     "Rotary",
     "SinusoidalPositions",
     "TiedReadout",
+    "add_lora",
+    "merge_lora",
 ]

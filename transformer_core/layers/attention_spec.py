@@ -1,11 +1,16 @@
 """What the heads of an attention layer are like."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
+from typing import Any
+
+from numpy.typing import DTypeLike
 
 from transformer_core.foundation.checks import (
     check_choice,
+    check_dtype,
     check_kind,
     check_positive_int,
 )
@@ -14,15 +19,18 @@ from transformer_core.layers.rotary import Rotary
 from transformer_core.ops.heads import check_heads
 
 # What queries and keys may go through, head by head, before their products: rotated by their
-# positions, normalised. A new one is a new file and a line here. It is built by (d_k, dtype), once
-# for the queries and once for the keys; forward(x, first) maps (B, H, T, d_k) to (B, H, T, d_k), of
-# the positions from ``first`` on, and backward(dy, cache) returns dx and the gradients.
+# positions, normalised. A new one is a new file and a line here. It is built by (d_k, dtype) and
+# the settings of the spec, once for the queries and once for the keys; forward(x, first) maps
+# (B, H, T, d_k) to (B, H, T, d_k), of the positions from ``first`` on, and backward(dy, cache)
+# returns dx and the gradients.
 TRANSFORMS: dict[str, Callable] = {
     "rotary": Rotary,
     "rotary_halves": partial(Rotary, halves=True),
     "qk_norm_rotary": QkNorm,
     "qk_norm_rotary_halves": partial(QkNorm, halves=True),
 }
+
+GIVEN = {"width", "dtype", "halves"}  # by the layer, and by the name of the transform
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,16 @@ class AttentionSpec:
     key_heads : int, optional
         How many heads of keys and values there are, each shared by as many heads of queries: a
         divisor of H, and the default is H.
-    transform : str, optional
-        Of queries and keys, by its name in ``TRANSFORMS``. Default: none.
+    transform : str or mapping, optional
+        Of queries and keys, by its name in ``TRANSFORMS``. A mapping has the name under "kind", and
+        what else it is built with, such as the "base" and the "scaling" of ``Rotary``. Default:
+        none.
+    window : int, optional
+        w: in self-attention each position attends to the last w alone, itself included
+        (eq:window-keep). Default: to all that the other masks let it see.
+    tile : int, optional
+        Attend in tiles of so many positions, without the whole matrix of scores
+        (eq:online-softmax). Default: with it.
 
     Raises
     ------
@@ -55,11 +71,13 @@ class AttentionSpec:
     value_width: int | None = None
     bias: bool = True
     key_heads: int | None = None
-    transform: str | None = None
+    transform: str | Mapping | None = None
+    window: int | None = None
+    tile: int | None = None
 
     def __post_init__(self):
         check_positive_int("heads", self.heads)
-        for name in ("key_width", "value_width", "key_heads"):
+        for name in ("key_width", "value_width", "key_heads", "window", "tile"):
             value = getattr(self, name)
             if value is not None:
                 check_positive_int(name, value)
@@ -69,7 +87,11 @@ class AttentionSpec:
             )
         check_kind("bias", self.bias, bool)
         if self.transform is not None:
-            check_choice("transform", self.transform, TRANSFORMS)
+            kind, settings = self.transform_settings()
+            check_choice("transform", kind, TRANSFORMS)
+            known = signature(TRANSFORMS[kind]).parameters.keys() - GIVEN
+            for name in settings:
+                check_choice(f"transform: settings of {kind}", name, sorted(known))
 
     @classmethod
     def of(cls, value: "AttentionSpec | int") -> "AttentionSpec":
@@ -89,3 +111,17 @@ class AttentionSpec:
         key, value = self.head_widths(width)
         key_heads = self.key_heads or self.heads
         return self.heads * key, key_heads * key, key_heads * value
+
+    def transform_settings(self) -> tuple[Any, dict]:
+        """Return the name of the transform, and what else it is built with."""
+        if isinstance(self.transform, Mapping):
+            settings = dict(self.transform)
+            return settings.pop("kind", None), settings
+        return self.transform, {}
+
+    def make_transform(self, width: int, dtype: DTypeLike) -> Any:
+        """Build the transform of queries or keys of a width d_k, or None where there is none."""
+        check_positive_int("width", width)
+        check_dtype("dtype", dtype)
+        kind, settings = self.transform_settings()
+        return TRANSFORMS[kind](width, dtype, **settings) if kind else None

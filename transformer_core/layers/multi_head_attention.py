@@ -12,16 +12,22 @@ from transformer_core.foundation.checks import (
     check_positive_int,
     check_rate,
     check_shape,
+    check_whole,
 )
 from transformer_core.foundation.names import join
-from transformer_core.layers.attention_spec import TRANSFORMS, AttentionSpec
+from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.linear import Linear
 from transformer_core.ops.attention import AttentionCache, attention, attention_backward
 from transformer_core.ops.heads import merge_heads, split_heads
 from transformer_core.ops.linear import LinearCache
-from transformer_core.ops.masks import cached_keep
+from transformer_core.ops.masks import cached_keep, window_keep
 from transformer_core.ops.softmax import check_keep
+from transformer_core.ops.tiled_attention import (
+    TiledAttentionCache,
+    tiled_attention,
+    tiled_attention_backward,
+)
 
 
 class KeyValue:
@@ -69,7 +75,7 @@ class KeyValue:
         check_past("past value", self.arrays[1], value)
         longer, end = copy(self), self.length + key.shape[2]
         dtype = np.result_type(*self.arrays, key, value)
-        room = min(array.shape[2] for array in self.arrays)
+        room = self.arrays[0].shape[2]
         if self.filled[0] > self.length or room < end or dtype != self.arrays[0].dtype:
             longer.arrays = (
                 larger(self.key, 2 * end, dtype),
@@ -87,10 +93,21 @@ class KeyValue:
         selected.length, selected.filled = self.length, [self.length]
         return selected
 
+    def first(self, length: int) -> "KeyValue":
+        """Return those of the first positions; extending them will copy, and change nothing."""
+        check_whole("length", length)
+        if length > self.length:
+            raise ValueError(
+                f"length: expected at most {self.length} positions, got {length}"
+            )
+        shorter = copy(self)
+        shorter.length = length
+        return shorter
+
 
 class SelfAttentionCache(NamedTuple):
     query_key_value: LinearCache
-    attention: AttentionCache
+    attention: AttentionCache | TiledAttentionCache
     output: LinearCache
     transforms: tuple = (None, None)
 
@@ -98,7 +115,7 @@ class SelfAttentionCache(NamedTuple):
 class CrossAttentionCache(NamedTuple):
     query: LinearCache
     key_value: LinearCache
-    attention: AttentionCache
+    attention: AttentionCache | TiledAttentionCache
     output: LinearCache
     transforms: tuple = (None, None)
 
@@ -145,9 +162,8 @@ class MultiHeadAttention(Layer):
             layer = Linear(width, sum(wide), rng, dtype, spec.bias)
             setattr(self, name, layer)
         self.output = Linear(spec.heads * value_width, width, rng, dtype, spec.bias)
-        make = TRANSFORMS[spec.transform] if spec.transform else lambda *_: None
-        self.query_transform = make(key_width, dtype)
-        self.key_transform = make(key_width, dtype)
+        self.query_transform = spec.make_transform(key_width, dtype)
+        self.key_transform = spec.make_transform(key_width, dtype)
 
     def split(
         self, x: np.ndarray, heads: int, transform: Any, first: int = 0
@@ -161,7 +177,12 @@ class MultiHeadAttention(Layer):
         query, query_cache = self.split(query, self.heads, self.query_transform)
         key, key_cache = self.split(key, self.key_heads, self.key_transform)
         value = split_heads(value, self.key_heads)
-        context, attention_cache = attention(query, key, value, keep, self.dropout, rng)
+        given = query, key, value, keep, self.dropout, rng
+        context, attention_cache = (
+            tiled_attention(*given, self.spec.tile)
+            if self.spec.tile
+            else attention(*given)
+        )
         y, output_cache = self.output.forward(merge_heads(context))
         return y, attention_cache, output_cache, (query_cache, key_cache)
 
@@ -169,7 +190,8 @@ class MultiHeadAttention(Layer):
         """Return the gradients of query, key and value, and those of the parameters behind them."""
         dcontext, doutput = self.output.backward(dy, cache.output)
         dcontext = split_heads(dcontext, self.heads)
-        dquery, dkey, dvalue = attention_backward(dcontext, cache.attention)
+        back = tiled_attention_backward if self.spec.tile else attention_backward
+        dquery, dkey, dvalue = back(dcontext, cache.attention)
         grads = {"output": doutput}
         if self.query_transform:
             of_query, of_key = cache.transforms
@@ -212,6 +234,9 @@ class MultiHeadSelfAttention(MultiHeadAttention):
 
         ``rng`` draws what is dropped in training; None: evaluation.
         """
+        check_shape("x", x, "B", "T", "D")
+        if self.spec.window:
+            keep = self.within(window_keep(x.shape[1], self.spec.window), keep, len(x))
         projected, projection_cache = self.query_key_value.forward(x)
         query, key, value = np.split(projected, self.edges, axis=-1)
         y, *caches = self.attend(query, key, value, keep, rng)
@@ -229,6 +254,13 @@ class MultiHeadSelfAttention(MultiHeadAttention):
             np.concatenate(dparts, axis=-1), cache.query_key_value
         )
         return dx, join({"query_key_value": dprojection} | grads)
+
+    def within(self, seen, keep, batch):
+        """Return what may be attended to of the keys that are seen (T, S)."""
+        if keep is None:
+            return seen
+        check_keep(keep, (batch, self.heads, *seen.shape))
+        return seen & keep
 
     def begin(self, batch: int) -> KeyValue:
         """Return what ``batch`` sequences attend to before their first position: nothing."""
@@ -266,12 +298,12 @@ class MultiHeadSelfAttention(MultiHeadAttention):
         query, key, value = np.split(projected, self.edges, axis=-1)
         key, _ = self.split(key, self.key_heads, self.key_transform, past.length)
         extended = past.extend(key, split_heads(value, self.key_heads))
-        if x.shape[1] > 1:
-            causal = cached_keep(past.length, x.shape[1])
-            if keep is not None:
-                check_keep(keep, (len(x), self.heads, *causal.shape))
-                causal = causal & keep
-            keep = causal
+        window = self.spec.window
+        if x.shape[1] > 1 or window:
+            seen = cached_keep(past.length, x.shape[1])
+            if window:  # the last rows of eq:window-keep
+                seen &= ~np.tri(len(seen), len(seen[0]), past.length - window, bool)
+            keep = self.within(seen, keep, len(x))
         return self.attend_step(query, extended, keep, past.length), extended
 
 

@@ -4,26 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_booleans, check_ids, check_shape
+from transformer_core.foundation.checks import check_booleans, check_shape
 from transformer_core.foundation.names import join
-from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
-from transformer_core.layers.layer import Layer
-from transformer_core.layers.positions import LearnedPositions
+from transformer_core.layers.embedding import OwnReadout, TiedReadout
+from transformer_core.layers.head_transform import HeadTransform, HeadTransformCache
 from transformer_core.layers.spec import LayerSpec
-from transformer_core.models.stack import Encoder, StackCache
+from transformer_core.models.bert_encoder import BertEncoder, BertInputCache
+from transformer_core.models.stack import StackCache
 from transformer_core.models.stack_spec import StackSpec
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
-from transformer_core.ops.dropout import DropoutCache, dropout, dropout_backward
 from transformer_core.ops.embedding import EmbeddingCache, embedding, embedding_backward
 from transformer_core.ops.linear import LinearCache
-
-
-class BertInputCache(NamedTuple):
-    tokens: EmbeddingCache
-    segments: EmbeddingCache | None
-    positions: EmbeddingCache
-    norm: tuple | None
-    dropout: DropoutCache
 
 
 class BertCache(NamedTuple):
@@ -32,9 +23,10 @@ class BertCache(NamedTuple):
     encoder: StackCache
     masked: EmbeddingCache | None  # None: every position was read out
     readout: LinearCache
+    transform: HeadTransformCache | None = None
 
 
-class Bert(Layer):
+class Bert(BertEncoder):
     """Embeddings, an encoder, and a read-out of V logits a position (eq:bert).
 
     Parameters
@@ -50,6 +42,8 @@ class Bert(Layer):
         How many kinds of segment there are. 0: no segment embeddings.
     embedding_norm, final_norm : bool
         A normalisation after the sum of the embeddings, and one after the encoder.
+    transform : bool
+        Transform each vector before it is read out (eq:head-transform), as the published BERT does.
 
     With ``AttentionSpec(heads, bias=False)``, Post-LN and ReLU, the defaults are the model of
     text 004.
@@ -66,24 +60,19 @@ class Bert(Layer):
         segments: int = 0,
         embedding_norm: bool = False,
         final_norm: bool = True,
+        transform: bool = False,
     ):
-        width, dtype = spec.width, spec.dtype
+        super().__init__(spec, stack, rng, segments, embedding_norm, final_norm)
         self.loss, self.loss_backward = cross_entropy, cross_entropy_backward
-        self.dropout = spec.dropout
-        self.tokens = Embedding(stack.vocabulary, width, rng, dtype=dtype)
-        self.segments = (
-            Embedding(segments, width, rng, dtype=dtype) if segments else None
-        )
-        self.positions = LearnedPositions(stack.length, width, rng, dtype=dtype)
-        self.embedding_norm = spec.make_norm() if embedding_norm else None
-        self.encoder = Encoder(spec, stack.layers, rng, final_norm)
+        width, dtype = spec.width, spec.dtype
+        self.transform = HeadTransform(spec, rng) if transform else None
         self.readout = (
             TiedReadout(stack.vocabulary, dtype)
             if tied
             else OwnReadout(width, stack.vocabulary, rng, dtype)
         )
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         ids: np.ndarray,
         masked: np.ndarray | None = None,
@@ -123,78 +112,49 @@ class Bert(Layer):
         logits, caches = self.read_out(h, masked)
         return logits, BertCache(ids.shape, input_cache, encoder_cache, *caches)
 
-    def embed(
-        self,
-        ids: np.ndarray,
-        segment_ids: np.ndarray | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> tuple[np.ndarray, BertInputCache]:
-        """Map ids (B, T) to what the encoder is given (B, T, D) (eq:bert-input)."""
-        x, tokens_cache = self.tokens.forward(ids)
-        segments_cache = norm_cache = None
-        if self.segments:
-            check_ids("segment_ids", segment_ids, len(self.segments.table))
-            check_shape("segment_ids", segment_ids, *ids.shape)
-            rows, segments_cache = self.segments.forward(segment_ids)
-            x = x + rows
-        elif segment_ids is not None:
-            raise ValueError("segment_ids: expected None, the model has no segments")
-        x, positions_cache = self.positions.forward(x)
-        if self.embedding_norm:
-            x, norm_cache = self.embedding_norm.forward(x)
-        x, dropout_cache = dropout(x, self.dropout, rng)
-        return x, BertInputCache(
-            tokens_cache, segments_cache, positions_cache, norm_cache, dropout_cache
-        )
-
     def read_out(
         self, h: np.ndarray, masked: np.ndarray | None = None
-    ) -> tuple[np.ndarray, tuple[EmbeddingCache | None, LinearCache]]:
+    ) -> tuple[np.ndarray, tuple]:
         """Map the rows of h (B, T, D) that are asked for to logits (eq:masked-rows)."""
         masked_cache = None
         if masked is not None:
             h, masked_cache = embedding(
                 np.flatnonzero(masked), h.reshape(-1, h.shape[-1])
             )
+        transform_cache = None
+        if self.transform:
+            h, transform_cache = self.transform.forward(h)
         logits, readout_cache = self.readout.forward(h, self.tokens.table)
-        return logits, (masked_cache, readout_cache)
+        return logits, (masked_cache, readout_cache, transform_cache)
 
-    def backward(self, dlogits: np.ndarray, cache: BertCache) -> tuple[None, dict]:
+    def backward(  # type: ignore[override]
+        self, dlogits: np.ndarray, cache: BertCache
+    ) -> tuple[None, dict]:
         """Return None, for the ids, and the gradient of every parameter (eq:bert-backward).
 
         A tied table gets the terms of both its uses (eq:bert-tied-backward).
         """
-        grads = {}
-        dh, dtable, grads["readout"] = self.read_out_backward(dlogits, cache)
+        dh, dtable, grads = self.read_out_backward(dlogits, cache)
         del dlogits  # makes room, unless the caller keeps it
         dx, grads["encoder"] = self.encoder.backward(dh, cache.encoder)
         grads |= self.embed_backward(dx, cache.input)
-        if dtable is not None:
+        if dtable is not None and grads["tokens"]:  # a frozen table has none
             grads["tokens"]["table"] += dtable
         return None, join(grads)
 
     def read_out_backward(self, dlogits: np.ndarray, cache: BertCache) -> tuple:
-        """Return the gradients of h, of a tied table and of the read-out's parameters.
+        """Return the gradients of h, of a tied table and of the parameters after the encoder.
 
         Rows that were not read out get 0 (eq:masked-rows-backward).
         """
-        dh, dtable, grads = self.readout.backward(dlogits, cache.readout)
+        grads = {}
+        dh, dtable, grads["readout"] = self.readout.backward(dlogits, cache.readout)
+        if self.transform:
+            dh, grads["transform"] = self.transform.backward(dh, cache.transform)
         if cache.masked is not None:
             dh = embedding_backward(dh, cache.masked)
             dh = dh.reshape(*cache.shape, -1)
         return dh, dtable, grads
-
-    def embed_backward(self, dx: np.ndarray, cache: BertInputCache) -> dict:
-        """Hand the gradient of a sum to each of its tables (eq:bert-input-backward)."""
-        grads = {}
-        dx = dropout_backward(dx, cache.dropout)
-        if self.embedding_norm:
-            dx, grads["embedding_norm"] = self.embedding_norm.backward(dx, cache.norm)
-        dx, grads["positions"] = self.positions.backward(dx, cache.positions)
-        if self.segments:
-            _, grads["segments"] = self.segments.backward(dx, cache.segments)
-        _, grads["tokens"] = self.tokens.backward(dx, cache.tokens)
-        return grads
 
     def loss_and_gradients(
         self,

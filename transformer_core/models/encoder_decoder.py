@@ -114,8 +114,8 @@ class EncoderDecoder(Layer):
             else Embedding(source.vocabulary, width, rng, std, dtype)
         )
         final_norm = spec.placement == "pre"
-        self.encoder = Encoder(spec, source.layers, rng, final_norm)
-        self.decoder = Decoder(spec, target.layers, rng, final_norm)
+        self.encoder = Encoder(spec, source.layers, rng, final_norm, source.recompute)
+        self.decoder = Decoder(spec, target.layers, rng, final_norm, target.recompute)
         self.readout = (
             TiedReadout(target.vocabulary, dtype)
             if tied

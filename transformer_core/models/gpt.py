@@ -4,7 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_ids, check_kind, check_shape
+from transformer_core.foundation.checks import (
+    check_ids,
+    check_kind,
+    check_positive_int,
+    check_shape,
+)
 from transformer_core.foundation.names import join
 from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
@@ -47,6 +52,10 @@ class GptState(NamedTuple):
         """Return the state of some sequences, in another order, some of them several times."""
         return GptState(tuple(layer.select(rows) for layer in self.layers))
 
+    def first(self, length: int) -> "GptState":
+        """Return the state after the first positions alone: what came later is not read."""
+        return GptState(tuple(layer.first(length) for layer in self.layers))
+
 
 class Gpt(Layer):
     """Embeddings, an encoder with a causal mask, and an output layer of V logits a position.
@@ -81,6 +90,8 @@ class Gpt(Layer):
         check_kind("spec", spec, LayerSpec)
         check_kind("stack", stack, StackSpec)
         width, dtype = spec.width, spec.dtype
+        self.loss, self.loss_backward = cross_entropy, cross_entropy_backward
+        self.spec, self.stack = spec, stack
         self.vocabulary, self.longest = stack.vocabulary, stack.length
         attention = AttentionSpec.of(spec.attention)
         self.heads, self.dropout = attention.heads, spec.dropout
@@ -90,7 +101,8 @@ class Gpt(Layer):
             if attention.transform
             else LearnedPositions(stack.length, width, rng, dtype=dtype)
         )
-        self.decoder = Encoder(spec, stack.layers, rng, spec.placement == "pre")
+        final_norm = spec.placement == "pre"
+        self.decoder = Encoder(spec, stack.layers, rng, final_norm, stack.recompute)
         self.readout = (
             TiedReadout(stack.vocabulary, dtype, bias=False)
             if tied
@@ -158,7 +170,7 @@ class Gpt(Layer):
         if self.positions:
             dx, grads["positions"] = self.positions.backward(dx, cache.input.positions)
         _, grads["tokens"] = self.tokens.backward(dx, cache.input.tokens)
-        if dtable is not None:
+        if dtable is not None and grads["tokens"]:  # a frozen table has none
             grads["tokens"]["table"] += dtable
         return None, join(grads)
 
@@ -169,6 +181,7 @@ class Gpt(Layer):
         weights: np.ndarray | None = None,
         keep: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
+        dloss: float = 1,
     ) -> tuple[float, dict]:
         """Return the mean cross-entropy a counted token (eq:gpt-loss) and every gradient.
 
@@ -184,11 +197,13 @@ class Gpt(Layer):
             How much each target counts, see :func:`cross_entropy`. Default: 1 everywhere.
         keep, rng
             As for :meth:`forward`.
+        dloss : float
+            The cotangent of the loss: what every gradient is multiplied by (eq:loss-scaling).
         """
         logits, cache = self.forward(ids, keep, rng)
-        loss, loss_cache = cross_entropy(logits, targets, weights)
+        loss, loss_cache = self.loss(logits, targets, weights)
         del logits  # they, the probabilities and the gradient are the largest arrays
-        dlogits = [cross_entropy_backward(1, loss_cache)]
+        dlogits = [self.loss_backward(dloss, loss_cache)]
         del loss_cache
         # which alone has it, and frees it
         _, grads = self.backward(dlogits.pop(), cache)
@@ -216,8 +231,18 @@ class Gpt(Layer):
             Of what may follow the last ones: the last row of :meth:`forward`.
         state : GptState
         """
+        logits, state = self.score(ids, state, 1)
+        return logits[:, 0], state
+
+    def score(
+        self, ids: np.ndarray, state: GptState | None, rows: int
+    ) -> tuple[np.ndarray, GptState]:
+        """Read as :meth:`prefill` does: the logits (B, rows, V) of the last rows, and the state."""
         check_shape("ids", ids, "B", "N")
         check_ids("ids", ids, self.vocabulary)
+        check_positive_int("rows", rows)
+        if rows > ids.shape[1]:
+            raise ValueError(f"rows: expected at most {ids.shape[1]}, got {rows}")
         state = self.begin(len(ids)) if state is None else state
         first = check_kind("state", state, GptState).length
         if first + ids.shape[1] > self.longest:
@@ -226,7 +251,7 @@ class Gpt(Layer):
             )
         x, _ = self.embed(ids, first=first)
         h, layers = self.decoder.step(x, state.layers)
-        logits, _ = self.readout.forward(h[:, -1], self.tokens.table)
+        logits, _ = self.readout.forward(h[:, -rows:], self.tokens.table)
         return logits, GptState(layers)
 
     def step(self, tokens: np.ndarray, state: GptState) -> tuple[np.ndarray, GptState]:

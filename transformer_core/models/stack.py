@@ -1,5 +1,6 @@
 """Stacks of layers: the encoder, the decoder, and what is common to them."""
 
+from copy import deepcopy
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -15,6 +16,14 @@ from transformer_core.layers.decoder_layer import DecoderLayer
 from transformer_core.layers.encoder_layer import EncoderLayer
 from transformer_core.layers.layer import Layer, member
 from transformer_core.layers.spec import LayerSpec
+
+
+class LayerInput(NamedTuple):
+    """What a layer is given: enough to compute its cache again."""
+
+    x: np.ndarray
+    context: tuple
+    rng: np.random.Generator | None  # as it was before the layer drew
 
 
 class StackCache(NamedTuple):
@@ -34,16 +43,25 @@ class Stack(Layer):
     rng : numpy.random.Generator
     final_norm : bool
         Pre-LN stacks need one: nothing else normalises what their layers add up.
+    recompute : bool
+        Keep only what each layer is given, and compute its forward pass again when the backward
+        pass reaches it. The gradients are the same bit for bit: the generator is as it was.
     """
 
     kind: type  # of the layers: built by (spec, rng)
 
     def __init__(
-        self, spec: LayerSpec, layers: int, rng: np.random.Generator, final_norm: bool
+        self,
+        spec: LayerSpec,
+        layers: int,
+        rng: np.random.Generator,
+        final_norm: bool,
+        recompute: bool = False,
     ):
         check_kind("spec", spec, LayerSpec)
         check_positive_int("layers", layers)
-        self.width = spec.width
+        check_kind("recompute", recompute, bool)
+        self.width, self.recompute = spec.width, recompute
         self.layers = [self.kind(spec, rng) for _ in range(layers)]
         self.final_norm = spec.make_norm() if final_norm else None
 
@@ -57,8 +75,9 @@ class Stack(Layer):
         check_shape("x", x, "B", "T", self.width)
         caches = []
         for layer in self.layers:
+            given = LayerInput(x, context, deepcopy(rng)) if self.recompute else None
             x, cache = layer.forward(x, *context, rng=rng)
-            caches.append(cache)
+            caches.append(given or cache)
         norm_cache = None
         if self.final_norm:
             x, norm_cache = self.final_norm.forward(x)
@@ -75,7 +94,11 @@ class Stack(Layer):
             dy, grads["final_norm"] = self.final_norm.backward(dy, cache.final_norm)
         dcontext: list = []
         for i in reversed(range(len(self.layers))):
-            dy, *dparts, own = self.layers[i].backward(dy, cache.layers[i])
+            own_cache = cache.layers[i]
+            if isinstance(own_cache, LayerInput):
+                x, context, rng = own_cache
+                _, own_cache = self.layers[i].forward(x, *context, rng=deepcopy(rng))
+            dy, *dparts, own = self.layers[i].backward(dy, own_cache)
             dcontext = [a + b for a, b in zip_longest(dcontext, dparts, fillvalue=0)]
             grads[member("layers", i)] = own
         return dy, *dcontext, join(grads)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from transformer_core.foundation.checks import check_positive_int
+from transformer_core.foundation.checks import check_kind, check_positive_int
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,21 @@ class StackSpec:
         Of the longest sequence.
     layers : int
         L.
+    recompute : bool
+        Keep only the input of each layer, and compute its forward pass again in the backward pass.
 
     Raises
     ------
     ValueError
-        If one of them is not a positive whole number.
+        If a number is not a positive whole one.
     """
 
     vocabulary: int
     length: int
     layers: int
+    recompute: bool = False
 
     def __post_init__(self):
         for name in ("vocabulary", "length", "layers"):
             check_positive_int(name, getattr(self, name))
+        check_kind("recompute", self.recompute, bool)

@@ -17,6 +17,10 @@ is said here, and in its own docstring only what is special:
 """
 
 from transformer_core.ops.attention import attention, attention_backward
+from transformer_core.ops.contrastive_loss import (
+    contrastive_loss,
+    contrastive_loss_backward,
+)
 from transformer_core.ops.cross_entropy import cross_entropy, cross_entropy_backward
 from transformer_core.ops.dropout import dropout, dropout_backward
 from transformer_core.ops.embedding import (
@@ -28,14 +32,17 @@ from transformer_core.ops.embedding import (
 from transformer_core.ops.gated_product import gated_product, gated_product_backward
 from transformer_core.ops.gelu import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward
 from transformer_core.ops.heads import merge_heads, split_heads
+from transformer_core.ops.l2_normalize import l2_normalize, l2_normalize_backward
 from transformer_core.ops.layer_norm import layer_norm, layer_norm_backward
 from transformer_core.ops.linear import linear, linear_backward
+from transformer_core.ops.low_rank import low_rank, low_rank_backward
 from transformer_core.ops.masks import (
     cached_keep,
     causal_keep,
     padding_keep,
     window_keep,
 )
+from transformer_core.ops.mean_pool import mean_pool, mean_pool_backward
 from transformer_core.ops.mean_squared_error import (
     mean_squared_error,
     mean_squared_error_backward,
@@ -49,8 +56,14 @@ from transformer_core.ops.rotary import (
     rotary_backward,
     rotary_frequencies,
 )
+from transformer_core.ops.rounding import round_rows, round_to
 from transformer_core.ops.silu import silu, silu_backward
 from transformer_core.ops.soft_cap import soft_cap, soft_cap_backward
 from transformer_core.ops.softmax import log_softmax, softmax, softmax_backward
+from transformer_core.ops.tanh import tanh, tanh_backward
+from transformer_core.ops.tiled_attention import (
+    tiled_attention,
+    tiled_attention_backward,
+)
 
 __all__ = sorted(name for name, value in globals().items() if callable(value))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.foundation.checks import (
+    broadcasts,
     check_choice,
     check_floats,
     check_function,
@@ -176,12 +177,10 @@ def check_positions(positions, shape):
     """Raise ``ValueError`` unless positions are numbers that broadcast to a shape."""
     check_reals("positions", positions, ...)
     check_function("positions", positions, "cos")
-    try:
-        np.broadcast_to(positions, shape)
-    except ValueError:
+    if not broadcasts(positions.shape, shape):
         raise ValueError(
             f"positions: expected a shape that broadcasts to {shape}, got {positions.shape}"
-        ) from None
+        )
 
 
 def check_even(expected, width):

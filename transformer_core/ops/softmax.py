@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core.foundation.checks import (
+    broadcasts,
     check_array,
     check_floats,
     check_function,
@@ -117,11 +118,7 @@ def check_keep(keep: np.ndarray, shape: tuple) -> None:
         raise ValueError(
             f"keep: expected booleans, True = may attend, got {keep.dtype}"
         )
-    try:
-        fits = np.broadcast_shapes(keep.shape, shape) == tuple(shape)
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts(keep.shape, shape):
         raise ValueError(
             f"keep: expected a shape that broadcasts to {shape}, got {keep.shape}"
         )

@@ -6,6 +6,7 @@ import numpy as np
 
 from transformer_core.foundation.checks import (
     as_list,
+    check_choice,
     check_floats,
     check_not_negative,
     check_positive_int,
@@ -16,6 +17,7 @@ from transformer_core.optim.optimizer import Optimizer, Parameters
 
 CUBIC = (1.5, -0.5, 0.0)  # converges to 1
 QUINTIC = (3.4445, -4.7750, 2.0315)  # steep at 0, and never settles at 1
+SCALES = "original", "match_rms_adamw"
 
 
 def orthogonalize(
@@ -73,6 +75,29 @@ def orthogonalize(
     return x.T if tall else x
 
 
+def muon_scale(width_in: int, width_out: int, convention: str) -> float:
+    r"""Return the factor s of a step for weights of the shape (D_in, D_out) (eq:muon-scales).
+
+    .. math::
+        s_{\text{original}} = \sqrt{\max(1, D_{\text{out}} / D_{\text{in}})}, \qquad
+        s_{\text{match}} = 0.2 \sqrt{\max(D_{\text{in}}, D_{\text{out}})}
+
+    Parameters
+    ----------
+    width_in, width_out : int
+    convention : str
+        ``original`` or ``match_rms_adamw``.
+
+    Source: Jordan et al. 2024, in their code; Liu et al. 2025, section 2.2.
+    """
+    check_positive_int("width_in", width_in)
+    check_positive_int("width_out", width_out)
+    check_choice("convention", convention, SCALES)
+    if convention == "original":
+        return max(1, width_out / width_in) ** 0.5
+    return 0.2 * max(width_in, width_out) ** 0.5
+
+
 def whole(*groups):
     """Return the names and the arrays of groups, as ``chunks`` does, but in one piece each."""
     names = list(groups[0])
@@ -85,8 +110,7 @@ class Muon(Optimizer):
     .. math::
         b_t = \mu b_{t-1} + g_t, \qquad
         \theta_t = (1 - \eta \lambda) \, \theta_{t-1}
-            - \eta \, \sqrt{\max(1, D_{\text{out}} / D_{\text{in}})} \;
-              \operatorname{NS}(g_t + \mu b_t)
+            - \eta \, s \, \operatorname{NS}(g_t + \mu b_t)
 
     with the iteration NS of :func:`orthogonalize`, for matrices of the shape (D_in, D_out). For
     the weights of hidden layers alone: embeddings, the output layer, biases and the parameters
@@ -97,7 +121,7 @@ class Muon(Optimizer):
     parameters : dict of str to ndarray, or callable
         Matrices, updated in place. See ``Optimizer``.
     learning_rate : float
-        eta: about how far a step goes in the spectral norm, if D_out is not above D_in.
+        eta.
     momentum : float
         mu, in [0, 1).
     nesterov : bool
@@ -106,6 +130,10 @@ class Muon(Optimizer):
         Of :func:`orthogonalize`.
     weight_decay : float
         lambda, at least 0.
+    scale : str
+        The convention of :func:`muon_scale`. With ``original``, a step moves outputs of any width
+        alike. With ``match_rms_adamw`` the root mean square of its entries is about 0.2 eta, as
+        AdamW's often is, and eta can be AdamW's.
     norm, map : callable, optional
         As for ``Optimizer``.
 
@@ -114,7 +142,7 @@ class Muon(Optimizer):
     ValueError
         If a setting is out of range, a parameter is not a matrix, or as ``Optimizer`` does.
 
-    Source: Jordan et al. 2024, and the scale of their code.
+    Source: Jordan et al. 2024, and the scale of their code; Liu et al. 2025, section 2.2.
     """
 
     blocks = staticmethod(whole)
@@ -127,6 +155,7 @@ class Muon(Optimizer):
         nesterov: bool = True,
         iterations: int = 5,
         weight_decay: float = 0.0,
+        scale: str = "original",
         **seams: Callable,
     ):
         super().__init__(parameters, learning_rate, "momentum", **seams)
@@ -135,8 +164,10 @@ class Muon(Optimizer):
         check_rate("momentum", momentum)
         check_positive_int("iterations", iterations)
         check_not_negative("weight_decay", weight_decay)
+        check_choice("scale", scale, SCALES)
         self.momentum, self.nesterov = momentum, nesterov
         self.iterations, self.weight_decay = iterations, weight_decay
+        self.scale = scale
 
     def update(self, name, parameter, grad, b):
         b *= self.momentum
@@ -146,7 +177,6 @@ class Muon(Optimizer):
     def turn(self, parameter, grad, b):
         ahead = grad + self.momentum * b if self.nesterov else b
         step = orthogonalize(ahead, self.iterations)
-        width_in, width_out = parameter.shape
-        step *= self.learning_rate * max(1, width_out / width_in) ** 0.5
+        step *= self.learning_rate * muon_scale(*parameter.shape, self.scale)
         parameter *= 1 - self.learning_rate * self.weight_decay
         parameter -= step

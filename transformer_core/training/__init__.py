@@ -1,6 +1,7 @@
 """The training loop, and runs that survive on disk."""
 
 from transformer_core.training.accumulation import combine
+from transformer_core.training.few_bits import few_bits, rounded_arrays
 from transformer_core.training.loop import train
 from transformer_core.training.on_disk import train_on_disk
 from transformer_core.training.recipe import Recipe, Training, load_settings

@@ -9,7 +9,7 @@ from transformer_core.foundation.checks import (
     check_shape,
 )
 from transformer_core.models.bert import check_masked
-from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
 
 
 def frequencies(blocks: np.ndarray, vocabulary: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from transformer_core.foundation.checks import (
 from transformer_core.models.bert import check_masked
 from transformer_core.tasks.bert.counts import frequencies, neighbours
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
 
 SPECIALS = len(SPECIAL_TOKENS)
 PARTS = ("uniform", "frequency", "after", "before", "between", "itself")

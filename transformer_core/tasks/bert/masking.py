@@ -12,7 +12,7 @@ from transformer_core.foundation.checks import (
     check_whole,
     is_real,
 )
-from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
 
 
 def pack(documents: Iterable[Sequence[int]], length: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from transformer_core.models import Bert, StackSpec
 from transformer_core.models.bert import check_masked
 from transformer_core.ops import cross_entropy, softmax
 from transformer_core.tasks.bert.counts import check_shares
-from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, token_ids
+from transformer_core.tasks.texts.wordpiece import CLS, MASK, SEP, token_ids
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

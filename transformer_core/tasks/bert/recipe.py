@@ -22,13 +22,13 @@ from transformer_core.tasks.bert.mini_bert import (
     measure,
     mini_bert,
 )
-from transformer_core.tasks.bert.wordpiece import (
+from transformer_core.tasks.texts.documentation import documentation
+from transformer_core.tasks.texts.documents import read_documents, split
+from transformer_core.tasks.texts.wordpiece import (
     load_wordpiece,
     token_ids,
     train_wordpiece,
 )
-from transformer_core.tasks.texts.documentation import documentation
-from transformer_core.tasks.texts.documents import read_documents, split
 from transformer_core.training import Recipe, Run, Training, load_settings
 
 if TYPE_CHECKING:

@@ -1,12 +1,32 @@
 """Kneser-Ney: a counting model of the next token, and a hard one to beat."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from transformer_core.foundation.checks import (
     check_ids,
+    check_kind,
     check_positive_int,
     check_shape,
 )
+
+KINDS = 7  # of contexts of one length: the last has 64 tokens after it or more
+
+
+class History(NamedTuple):
+    """The tokens that a counting model has read (B, T): all that it remembers."""
+
+    ids: np.ndarray
+
+    @property
+    def length(self) -> int:
+        """How many."""
+        return self.ids.shape[1]
+
+    def first(self, length: int) -> "History":
+        """Return the first of them."""
+        return History(self.ids[:, :length])
 
 
 class KneserNey:
@@ -76,12 +96,57 @@ class KneserNey:
             raise ValueError(f"ids: expected at least 2 tokens, got {len(ids)}")
         return -np.log(self.probability(self.contexts(ids[:-1]), ids[1:]))
 
+    def kinds(self, ids: np.ndarray) -> np.ndarray:
+        """Return the kind of context of each token of a text but the first (N - 1,).
+
+        It is n K + min(floor(log2 m), K - 1), where n is the length of the longest context that was
+        counted, m how many different tokens were counted after it, and K = ``KINDS``.
+        """
+        check_shape("ids", ids, "N")
+        check_ids("ids", ids, self.vocabulary)
+        kinds = np.zeros(len(ids) - 1, np.int64)
+        for n, context in enumerate(self.contexts(ids[:-1])):
+            after = np.where(context < 0, 0, self.types[n][context])
+            powers = np.log2(np.maximum(after, 1)).astype(np.int64)
+            kinds = np.where(
+                after > 0, n * KINDS + np.minimum(powers, KINDS - 1), kinds
+            )
+        return kinds
+
     def distribution(self, history: np.ndarray) -> np.ndarray:
-        """Return the probabilities (V,) of what may follow some tokens (T,)."""
+        """Return the probabilities (V,) of what may follow some tokens (T,).
+
+        Only the tokens that were counted after a context are touched one by one: all others share
+        what is left, in proportion to the shorter context's.
+        """
         check_shape("history", history, "T")
         check_ids("history", history, self.vocabulary)
-        contexts = [context[-1:] for context in self.contexts(history)]
-        return self.probability(contexts, np.arange(self.vocabulary))
+        p = np.full(self.vocabulary, 1 / self.vocabulary)
+        for n, found in enumerate(self.contexts(history[1 - self.order :])):
+            context = found[-1]
+            if context < 0 or not self.totals[n][context]:
+                break
+            begin = context * self.vocabulary
+            low, high = np.searchsorted(self.grams[n], [begin, begin + self.vocabulary])
+            kept = np.maximum(self.counts[n][low:high] - self.discounts[n], 0)
+            p *= self.discounts[n] * self.types[n][context] / self.totals[n][context]
+            p[self.grams[n][low:high] - begin] += kept / self.totals[n][context]
+        return p
+
+    def begin(self, batch: int) -> "History":
+        """Return the state before the first token of ``batch`` texts."""
+        check_positive_int("batch", batch)
+        return History(np.empty((batch, 0), np.int64))
+
+    def prefill(
+        self, ids: np.ndarray, state: "History"
+    ) -> tuple[np.ndarray, "History"]:
+        """Read the next tokens (B, N): ln p of what may follow them (B, V), and the state."""
+        read = check_kind("state", state, History).ids
+        check_shape("ids", ids, len(read), "N")
+        check_ids("ids", ids, self.vocabulary)
+        read = np.concatenate([read, ids], axis=1)
+        return np.log([self.distribution(row) for row in read]), History(read)
 
     def contexts(self, ids):
         """The numbers of the last 0, 1, ... tokens up to each place; -1 where not counted."""

@@ -10,14 +10,15 @@ import numpy as np
 from transformer_core.distributed.over_ranks import over_ranks
 from transformer_core.foundation.checks import check_choice
 from transformer_core.foundation.files import from_safetensors, to_safetensors
+from transformer_core.foundation.names import summary
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
 from transformer_core.models import Gpt, StackSpec
 from transformer_core.optim import AdamW, Muon, Together, warmup_stable_decay
 from transformer_core.ranks import Communicator
 from transformer_core.tasks.gpt.byte_pairs import BytePairs, train_byte_pairs
-from transformer_core.tasks.gpt.kneser_ney import KneserNey
+from transformer_core.tasks.gpt.kneser_ney import KINDS, KneserNey
 from transformer_core.tasks.gpt.windows import (
-    best_weight,
+    best_weights,
     bits_per_byte,
     join_texts,
     mix,
@@ -129,10 +130,10 @@ def learning_rate(step: int, steps: int, peak: float) -> float:
 def training(
     settings: dict, files: dict[str, bytes], communicator: Communicator, **scheme: int
 ) -> Training:
-    if scheme.get("zero_stage") and settings["optimizer"] != "adamw":
+    if scheme and settings["optimizer"] != "adamw":
         raise ValueError(
-            "optimizer: expected adamw with a ZeRO stage, whose ranks have parts of matrices, "
-            f"got {settings['optimizer']}"
+            f"optimizer: expected adamw with {summary(scheme)}, where ranks have parts of "
+            f"matrices, got {settings['optimizer']}"
         )
     ids, _ = from_safetensors(TOKENS, files[TOKENS])
     gpt, peak = build(settings), settings["learning_rate"]
@@ -149,15 +150,19 @@ def training(
             path.write_bytes(files[TOKENIZER])
             sizes = token_bytes(BytePairs.load(path))
         counts = KneserNey(ids["training"], settings["vocabulary"])
-        (tuned, gpt_losses), (tuned_counts, counted_losses) = (
-            [losses(ids[name]) for name in ("tuning", "held_out")]
-            for losses in (partial(token_losses, gpt), counts.losses)
+        tuning, (of_gpt, of_counts, kinds) = (
+            (
+                token_losses(gpt, ids[part]),
+                counts.losses(ids[part]),
+                counts.kinds(ids[part]),
+            )
+            for part in ("tuning", "held_out")
         )
-        weight = best_weight(tuned, tuned_counts)
+        weight = best_weights(*tuning, counts.order * KINDS)[kinds]
         for name, found in (
-            ("the GPT", gpt_losses),
-            ("Kneser-Ney 5-grams", counted_losses),
-            (f"both, {weight:.0%} GPT", mix(gpt_losses, counted_losses, weight)),
+            ("the GPT", of_gpt),
+            ("Kneser-Ney 5-grams", of_counts),
+            (f"both, {weight.mean():.0%} GPT", mix(of_gpt, of_counts, weight)),
         ):
             bits = bits_per_byte(found, ids["held_out"], sizes)
             yield f"bits per byte of held-out names, {name}", f"{bits:.3f}"

@@ -11,7 +11,6 @@ from transformer_core.foundation.checks import (
     check_floats,
     check_ids,
     check_positive_int,
-    check_real,
     check_shape,
     check_whole,
 )
@@ -136,49 +135,63 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
     return float(losses.sum() / log(2) / total)
 
 
-def mix(one: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
+def mix(one: np.ndarray, other: np.ndarray, weight: np.ndarray) -> np.ndarray:
     r"""Return -ln of two models' mean probabilities, the first of this weight (eq:mixture).
 
-    .. math:: -\ln \bigl( w \, p_1(t_n) + (1 - w) \, p_2(t_n) \bigr)
+    .. math:: -\ln \bigl( \lambda_n \, p_1(t_n) + (1 - \lambda_n) \, p_2(t_n) \bigr)
 
     Parameters
     ----------
     one, other : ndarray (N - 1,)
         -ln p of the same tokens.
-    weight : float
-        w, in (0, 1).
+    weight : ndarray (N - 1,)
+        lambda of each token, in (0, 1).
 
     Source: Jelinek & Mercer 1980.
     """
     check_losses("one", one, "N")
     check_losses("other", other, len(one))
-    check_real("weight", weight)
-    if not 0 < weight < 1:
-        raise ValueError(f"weight: expected a number in (0, 1), got {weight}")
-    return -np.logaddexp(log(weight) - one, log(1 - weight) - other)
+    check_losses("weight", weight, len(one))
+    if not ((weight > 0) & (weight < 1)).all():
+        raise ValueError("weight: expected numbers in (0, 1), got others")
+    return -np.logaddexp(np.log(weight) - one, np.log1p(-weight) - other)
 
 
-def best_weight(one: np.ndarray, other: np.ndarray, steps: int = 50) -> float:
-    r"""Return the weight of the first of two models with the least mean loss (eq:em).
+def best_weights(
+    one: np.ndarray, other: np.ndarray, kinds: np.ndarray, number: int, steps: int = 50
+) -> np.ndarray:
+    r"""Return the weights (K,) of the first of two models, one a kind (eq:mixture-weights).
 
-    .. math:: w \leftarrow \frac{1}{N - 1} \sum_n \frac{w \, p_1(t_n)}
-                                                  {w \, p_1(t_n) + (1 - w) \, p_2(t_n)}
+    .. math:: \lambda_k \leftarrow \frac{1 + \sum_{n: k_n = k} \lambda_k \, p_1(t_n) / p(t_n)}
+                                       {2 + \sum_{n: k_n = k} 1}, \qquad
+              p(t_n) = \lambda_{k_n} \, p_1(t_n) + (1 - \lambda_{k_n}) \, p_2(t_n)
 
-    It begins with w = 1/2.
+    It begins with 1/2, which a kind without tokens keeps.
 
     Parameters
     ----------
     one, other : ndarray (N - 1,)
         -ln p of the same tokens.
+    kinds : ndarray of int (N - 1,)
+        k, the kind of the context of each, from 0 to K - 1.
+    number : int
+        K.
     steps : int
 
     Source: Jelinek & Mercer 1980.
     """
+    check_positive_int("number", number)
     check_positive_int("steps", steps)
-    weight = 0.5
+    check_losses("one", one, "N")
+    check_shape("kinds", kinds, len(one))
+    check_ids("kinds", kinds, number)
+    weights = np.full(number, 0.5)
+    tokens = np.bincount(kinds, minlength=number)
     for _ in range(steps):
-        weight *= float(np.exp(mix(one, other, weight) - one).mean())
-    return weight
+        of_each = weights[kinds]
+        credit = np.float64(of_each * np.exp(mix(one, other, of_each) - one))
+        weights = (1 + np.bincount(kinds, credit, number)) / (2 + tokens)
+    return weights
 
 
 def check_losses(name, losses, *shape):

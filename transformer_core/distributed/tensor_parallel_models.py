@@ -1,7 +1,6 @@
-"""BERT with every layer cut over ranks."""
+"""Models with every layer cut over ranks: BERT and GPT."""
 
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,20 +23,21 @@ from transformer_core.distributed.vocabulary_parallel import (
 )
 from transformer_core.layers.layer import Wrapper
 from transformer_core.models.bert import Bert
+from transformer_core.models.gpt import Gpt
 from transformer_core.optim.optimizer import Pieces
 from transformer_core.ranks.communicator import Communicator
 
 
-class TensorParallelBert(Wrapper):
-    """One BERT on N ranks: heads, hidden widths and vocabulary cut, the rest on every rank.
+class TensorParallelModel(Wrapper):
+    """One model on N ranks: heads, hidden widths and vocabulary cut, the rest on every rank.
 
-    It is a ``Bert`` of layers that are cut. The parameters have the names that they had, and so
+    It is the model, of layers that are cut. The parameters have the names that they had, and so
     have the gradients. ``forward`` returns the logits of this rank's words. An optimiser has to go
     number by number, as Adam does: Muon would take each piece of a matrix for a matrix.
 
     Parameters
     ----------
-    model : Bert
+    model : Bert or Gpt
         The whole model, the same on every rank. Not modified.
     communicator : Communicator
     sequence : bool
@@ -46,32 +46,41 @@ class TensorParallelBert(Wrapper):
     Raises
     ------
     ValueError
-        If N does not divide the heads of queries or those of keys, a feed-forward layer does not
-        say how it is cut, or the hidden width or the vocabulary is less than N.
+        If N does not divide the heads of queries, or neither divides those of keys nor is a
+        multiple of them; a feed-forward layer does not say how it is cut; or the hidden width or
+        the vocabulary is less than N.
 
     Source: Shoeybi et al. 2019; Korthikanti et al. 2022.
     """
 
-    def __init__(self, model: Bert, communicator: Communicator, sequence: bool = False):
+    stack: str  # the attribute with the layers
+
+    def __init__(self, model: Any, communicator: Communicator, sequence: bool = False):
         own: Any = deepcopy(model)
         f, g = conjugate_pair(communicator)
         pair = sequence_pair(communicator) if sequence else (f, g)
-        for layer in own.encoder.layers:
+        stack = getattr(own, self.stack)
+        for layer in stack.layers:
             for residual, parallel in (
                 (layer.attention, ParallelSelfAttention),
                 (layer.feed_forward, ParallelFeedForward),
             ):
                 residual.branch = parallel(residual.branch, *pair, communicator)
         if sequence:
-            own.encoder = SequenceParallelEncoder(own.encoder, communicator)
+            setattr(own, self.stack, SequenceParallelEncoder(stack, communicator))
         own.tokens = VocabularyEmbedding(own.tokens, g, communicator)
         own.readout = ParallelReadout(own.readout, f, communicator)
-        own.loss = partial(
-            vocabulary_cross_entropy,
-            vocabulary=own.tokens.vocabulary,
-            communicator=communicator,
-        )
-        own.loss_backward = vocabulary_cross_entropy_backward
+        vocabulary = own.tokens.vocabulary
+
+        def loss(logits, targets, weights=None):
+            if weights is not None:
+                raise ValueError(
+                    "weights: expected None, on ranks every target counts the same, "
+                    f"got {type(weights).__name__}"
+                )
+            return vocabulary_cross_entropy(logits, targets, vocabulary, communicator)
+
+        own.loss, own.loss_backward = loss, vocabulary_cross_entropy_backward
         super().__init__(own)
         self.communicator, self.cuts = communicator, cuts_of(own)
 
@@ -90,3 +99,24 @@ class TensorParallelBert(Wrapper):
     def norm(self, grads: dict[str, np.ndarray]) -> float:
         """Return the norm of the gradients of all ranks together."""
         return norm_of_pieces(grads, self.cuts, self.communicator)
+
+
+class TensorParallelBert(TensorParallelModel):
+    """A BERT on N ranks, see :class:`TensorParallelModel`."""
+
+    stack = "encoder"
+
+    def __init__(self, model: Bert, communicator: Communicator, sequence: bool = False):
+        super().__init__(model, communicator, sequence)
+
+
+class TensorParallelGpt(TensorParallelModel):
+    """A GPT on N ranks, see :class:`TensorParallelModel`; every target counts the same.
+
+    The table of a tied model is cut once, for both its uses (eq:tied-vocabulary-parallel).
+    """
+
+    stack = "decoder"
+
+    def __init__(self, model: Gpt, communicator: Communicator, sequence: bool = False):
+        super().__init__(model, communicator, sequence)

@@ -1,0 +1,21 @@
+"""Other people's weights and programs: folders as ``transformers`` writes them, and a doctor.
+
+Reading needs the packages ``safetensors`` and ``tokenizers`` of the extra "train". On the command
+line: ``python -m transformer_core.interop --help``.
+"""
+
+from transformer_core.interop.compare import Finding, compare
+from transformer_core.interop.folder import load, save
+from transformer_core.interop.parity import parity
+from transformer_core.interop.recording import read_recording, record, write_recording
+
+__all__ = [
+    "Finding",
+    "compare",
+    "load",
+    "parity",
+    "read_recording",
+    "record",
+    "save",
+    "write_recording",
+]

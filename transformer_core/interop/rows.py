@@ -1,0 +1,88 @@
+"""What a checkpoint holds: for each of its arrays, the parameter here and its equation."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Row(NamedTuple):
+    """One array of a file, and where it stands in a model of the course."""
+
+    theirs: str  # its name in the file
+    ours: str  # the name of the parameter here
+    shape: tuple[int, ...]  # in the file
+    equation: str
+    transposed: bool = False  # there (out, in), here (in, out)
+    part: int | None = None  # of an array that holds several side by side
+
+
+def embedding(theirs: str, ours: str, rows: int, width: int, equation: str) -> Row:
+    """Return the row of a table of embeddings."""
+    return Row(f"{theirs}.weight", f"{ours}.table", (rows, width), equation)
+
+
+def norm(theirs: str, ours: str, width: int, beta: bool = True) -> list[Row]:
+    """Return the rows of a norm: LayerNorm, or RMSNorm without beta."""
+    equation = "eq:layer-norm" if beta else "eq:rms-norm"
+    rows = [Row(f"{theirs}.weight", f"{ours}.gamma", (width,), equation)]
+    if beta:
+        rows.append(Row(f"{theirs}.bias", f"{ours}.beta", (width,), equation))
+    return rows
+
+
+def dense(
+    theirs: str,
+    ours: str,
+    shape: tuple[int, int],
+    bias: bool = True,
+    transposed: bool = True,
+    part: int | None = None,
+) -> list[Row]:
+    """Return the rows of a linear layer, of a shape (in, out)."""
+    stored = shape[::-1] if transposed else shape
+    weight = Row(
+        f"{theirs}.weight", f"{ours}.weight", stored, "eq:linear", transposed, part
+    )
+    rows = [weight]
+    if bias:
+        rows.append(
+            Row(f"{theirs}.bias", f"{ours}.bias", shape[1:], "eq:linear", part=part)
+        )
+    return rows
+
+
+def to_ours(
+    rows: Iterable[Row], theirs: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return arrays of a file under the names and in the layout of the course."""
+    pieces: dict[str, dict[int, np.ndarray]] = {}
+    for row in rows:
+        array = theirs[row.theirs]
+        array = array.T if row.transposed else array
+        pieces.setdefault(row.ours, {})[row.part or 0] = array
+    return {
+        name: np.ascontiguousarray(
+            np.concatenate([parts[i] for i in sorted(parts)], axis=-1)
+            if len(parts) > 1
+            else parts[0]
+        )
+        for name, parts in pieces.items()
+    }
+
+
+def to_theirs(
+    rows: Iterable[Row], ours: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Return parameters, or their gradients, under the names and in the layout of a file."""
+    ends: dict[str, int] = {}
+    arrays = {}
+    for row in rows:
+        array = ours[row.ours]
+        if row.part is not None:
+            width = row.shape[0] if row.transposed else row.shape[-1]
+            begin = ends.get(row.ours, 0)
+            ends[row.ours] = begin + width
+            array = array[..., begin : begin + width]
+        arrays[row.theirs] = np.ascontiguousarray(array.T if row.transposed else array)
+    return arrays
