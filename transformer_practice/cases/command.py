@@ -11,7 +11,7 @@ NEXT = "next: museum FOLDER ask 1 fresh; case-01/questions.md has all questions 
 def add_parser(subcommands):
     museum = subcommands.add_parser(
         "museum",
-        help="find the hidden mistakes of twelve training runs",
+        help="find the hidden mistakes of twelve training runs, or of six that projects published",
         description=(
             "Create a museum in FOLDER, or show the state of one: twelve training runs, each with "
             "one hidden mistake. Ask questions about a case, each at its price, and name the "
@@ -19,7 +19,12 @@ def add_parser(subcommands):
         ),
     )
     museum.add_argument("folder", metavar="FOLDER", help="a new folder, or a museum")
-    museum.add_argument("--seed", type=int, help="which twelve (default: any)")
+    museum.add_argument("--seed", type=int, help="which ones (default: any)")
+    museum.add_argument(
+        "--shipped",
+        action="store_true",
+        help="six runs of a GPT, with mistakes that projects have published",
+    )
     museum.set_defaults(run=run_museum, act=lambda museum, _: f"{museum.state()}\n{NEXT}")
     actions = museum.add_subparsers(metavar="ACTION")
 
@@ -62,7 +67,8 @@ def add_parser(subcommands):
 
 
 def run_museum(options):
-    print(options.act(Museum(options.folder, options.seed, print), options))
+    museum = Museum(options.folder, options.seed, print, options.shipped)
+    print(options.act(museum, options))
 
 
 def run_survivors(options):

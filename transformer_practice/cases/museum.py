@@ -1,4 +1,4 @@
-"""A museum of twelve training runs, each with one mistake, whose name is hidden."""
+"""A museum of training runs, each with one mistake, whose name is hidden."""
 
 import csv
 import hashlib
@@ -16,8 +16,16 @@ import numpy as np
 import transformer_core
 from transformer_core.foundation.files import read_json, to_json, write_atomically
 from transformer_practice.cases.curves import curve_svg
-from transformer_practice.cases.exhibits import ROOMS, SUSPECTS, Exhibit
-from transformer_practice.cases.questions import OPS, QUESTIONS, Rows, ask, differing, price
+from transformer_practice.cases.exhibits import PUBLISHED, ROOMS, SHIPPED, Exhibit, suspects
+from transformer_practice.cases.questions import (
+    OPS,
+    OPS_OF_A_GPT,
+    QUESTIONS,
+    Rows,
+    ask,
+    differing,
+    price,
+)
 from transformer_practice.cases.trainings import TASKS, trained
 from transformer_practice.engine.planting import edited, places, planted
 from transformer_practice.mistakes import MUTANTS, Mutant
@@ -29,11 +37,11 @@ JUDGES = "fresh", "generic", "theorems"
 
 
 class Museum:
-    """Twelve cases in a folder, what has been asked of them, and how they were named.
+    """Cases in a folder, what has been asked of them, and how they were named.
 
-    A new folder is filled: twelve mistakes are drawn, one out of each room of the catalogue, and
-    a model is trained under each. Their names do not stand in it. In a folder that holds a museum
-    the cases that are missing are made, and nothing else is touched.
+    A new folder is filled: a mistake is drawn out of each room, and a model is trained under each.
+    Their names do not stand in it. In a folder that holds a museum the cases that are missing are
+    made, and nothing else is touched.
 
     Parameters
     ----------
@@ -42,6 +50,9 @@ class Museum:
         Draws the cases. Default: any, or that of the folder.
     say : callable, optional
         Called with a line for each file that is written.
+    shipped : bool
+        True: a new museum has six mistakes that projects have published, in a GPT, in place of
+        twelve in encoders and an encoder-decoder.
 
     Raises
     ------
@@ -55,6 +66,7 @@ class Museum:
         folder: str | Path,
         seed: int | None = None,
         say: Callable[[str], object] = lambda line: None,
+        shipped: bool = False,
     ):
         if not str(folder):
             raise ValueError("folder: expected a path, got an empty one")
@@ -68,12 +80,12 @@ class Museum:
             for module in ("safetensors", "tqdm"):  # if one is missing, before there is a folder
                 import_module(module)
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.draw(secrets.randbelow(10**6) if seed is None else seed)
+            self.draw(secrets.randbelow(10**6) if seed is None else seed, shipped)
             self.write(path, to_json("museum", self.plan))
         else:
             plan = read_json(path, path.read_bytes())
             if isinstance(plan, dict) and isinstance(plan.get("seed"), int):
-                self.draw(plan["seed"])
+                self.draw(plan["seed"], plan.get("shipped", False))
             if plan != self.plan:
                 raise ValueError(f"{folder}: expected a museum of this version, got one of another")
             if seed not in (None, plan["seed"]):
@@ -81,12 +93,15 @@ class Museum:
         for case in range(1, len(self.exhibits) + 1):
             self.make(case)
 
-    def draw(self, seed):
+    def draw(self, seed, shipped):
         rng = np.random.default_rng(seed)
-        self.exhibits = drawn(rng)
+        rooms = SHIPPED if shipped else ROOMS
+        self.exhibits, self.suspected = drawn(rng, rooms), suspects(rooms)
         salt = rng.bytes(8).hex()
         names = [salted(salt, exhibit.name) for exhibit in self.exhibits]
         self.plan = {"seed": seed, "salt": salt, "names": names}
+        if shipped:
+            self.plan["shipped"] = True
 
     def make(self, case):
         """Train under the mistake of a case; write what a reader sees of it."""
@@ -175,7 +190,7 @@ class Museum:
         if answer is ...:
             return f"case {case}: not named yet"
         mistake = MUTANTS[self.exhibit(case).name]
-        right = names_mistake(answer, mistake)
+        right = names_mistake(answer, mistake, self.suspected)
         self.check_open(case)
         answers = self.answers(case)
         answers["named"].append({"answer": answer, "right": right})
@@ -184,7 +199,8 @@ class Museum:
             trail = self.trail(case)
             self.write(self.place(case) / "trail.txt", trail.encode())
             return trail
-        file = SUSPECTS[answer].file if answer in SUSPECTS else file_of(answer)
+        suspect = self.suspected.get(answer)
+        file = suspect.file if suspect else file_of(answer)
         near = ", though the file is right" if file == mistake.file else ""
         return f"case {case}: it is not {answer}{near}. {points_left(answers)} points left"
 
@@ -223,13 +239,18 @@ class Museum:
                 "Of all suspects only this one gives its answer:",
                 as_text(answer(exhibit.key)),
                 f"\nThe judges: {', '.join(judges)}.",
+                *(f"\nReported: https://github.com/{thread}" for thread in self.threads(exhibit)),
             ]
         )
+
+    def threads(self, exhibit):
+        """Return where a mistake was reported, if it is one that was published."""
+        return PUBLISHED[exhibit.name].threads if "shipped" in self.plan else ()
 
     def suspects(self) -> str:
         """List the mistakes that may have been planted, by their files."""
         by_file: dict[str, list[Mutant]] = {}
-        for mutant in SUSPECTS.values():
+        for mutant in self.suspected.values():
             by_file.setdefault(mutant.file, []).append(mutant)
         return "\n".join(
             f"{file}\n" + "\n".join(f"  {mutant.name}: {mutant.mistake}" for mutant in mutants)
@@ -263,6 +284,7 @@ class Museum:
 
     def questions(self, case: int) -> str:
         """Say what a case trains, what may be asked of it, and what that costs."""
+        names = OPS + OPS_OF_A_GPT * (self.exhibit(case).task == "text")
         return "\n".join(
             [
                 f"# Case {case}\n",
@@ -277,7 +299,7 @@ class Museum:
                     f"| {name}{' NAME' * (name == 'op')} | {question.price} | {question.about} |"
                     for name, question in QUESTIONS.items()
                 ),
-                "\n" + fill(f"NAME is one of {', '.join(OPS)}.", 96),
+                "\n" + fill(f"NAME is one of {', '.join(names)}.", 96),
                 "",
             ]
         )
@@ -310,9 +332,9 @@ class Museum:
         self.say(f"wrote {path}")
 
 
-def drawn(rng: np.random.Generator) -> list[Exhibit]:
+def drawn(rng: np.random.Generator, rooms: list[list[Exhibit]] = ROOMS) -> list[Exhibit]:
     """Draw an exhibit from each room, and their order."""
-    found = [room[rng.integers(len(room))] for room in ROOMS]
+    found = [room[rng.integers(len(room))] for room in rooms]
     return [found[i] for i in rng.permutation(len(found))]
 
 
@@ -368,11 +390,11 @@ def file_of(answer):
     return answer.rpartition(":")[0].removeprefix("transformer_core/")
 
 
-def names_mistake(answer, mistake):
+def names_mistake(answer, mistake, suspects):
     """Whether an answer, a name or a line, is the mistake."""
     _, colon, line = answer.rpartition(":")
     if not colon:
-        if answer not in SUSPECTS:
+        if answer not in suspects:
             raise ValueError(f"name: expected a suspect or FILE:LINE, got {answer}")
         return answer == mistake.name
     file = file_of(answer)

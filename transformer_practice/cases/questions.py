@@ -15,6 +15,7 @@ from transformer_practice.cases.trainings import (
     START,
     STEPS,
     TASKS,
+    WINDOW,
     D,
     T,
     V,
@@ -51,6 +52,16 @@ OPS = (  # what may stand behind "op"
     "mean_squared_error",
     "Encoder",
     "Decoder",
+)
+OPS_OF_A_GPT = (  # and where that is trained
+    "rms_norm",
+    "RmsNorm",
+    "rotary",
+    "Rotary",
+    "grouped_attention",
+    "QkNorm",
+    "window_keep",
+    "GatedFeedForward",
 )
 MOST = 4  # points that an answer names
 REFUSED = (ValueError, IndexError, TypeError, FloatingPointError)
@@ -111,8 +122,10 @@ def find(question: str) -> list:
     if name not in QUESTIONS:
         raise ValueError(f"question: expected one of {', '.join(QUESTIONS)}, got {name}")
     if name == "op":
-        if len(of) != 1 or of[0] not in OPS:
-            raise ValueError(f"question: expected op and one of {', '.join(OPS)}, got {question}")
+        if len(of) != 1 or of[0] not in OPS + OPS_OF_A_GPT:
+            raise ValueError(
+                f"question: expected op and one of {', '.join(OPS + OPS_OF_A_GPT)}, got {question}"
+            )
     elif of:
         raise ValueError(f"question: expected {name} alone, got {question}")
     return [QUESTIONS[name], *of]
@@ -238,7 +251,31 @@ def difference(value: Any, right: Any) -> str:
 
 
 def inputs(task):
+    if task == "text":
+        return text_inputs()
     return written_inputs() if task == "reversal" else token_inputs(task)
+
+
+def text_inputs():
+    """Change a token, and see whether the last scores but one follow it."""
+    model = randomised(new_model("text", np.float64))
+    ids = np.random.default_rng(SEED).integers(3, V, (2, 2 * LONGEST + 2))
+    keep = ops.window_keep(ids.shape[1], WINDOW)
+    layer = model.decoder.layers[0]
+
+    def scores(ids):
+        x, _ = model.embed(ids)
+        return layer.forward(x, keep)[0][:, -2]
+
+    before = scores(ids)
+    return {
+        name: reaction(scores(changed(ids, ids.shape[1] - 2 - back)), before)
+        for name, back in (
+            ("the next token", -1),
+            (f"the token {WINDOW - 1} before it", WINDOW - 1),
+            (f"the token {WINDOW} before it", WINDOW),
+        )
+    }
 
 
 def token_inputs(task):

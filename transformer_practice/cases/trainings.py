@@ -1,4 +1,4 @@
-"""The three trainings of the museum: small, and with everything in which a mistake can hide."""
+"""The trainings of the museum: small, and with everything in which a mistake can hide."""
 
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer_core.layers import LayerSpec
-from transformer_core.models import EncoderDecoder, StackSpec
-from transformer_core.ops import padding_keep, sinusoidal_positions
+from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
+from transformer_core.models import EncoderDecoder, Gpt, StackSpec
+from transformer_core.ops import padding_keep, sinusoidal_positions, window_keep
 from transformer_core.optim import AdamW, warmup_stable_decay
 from transformer_core.tasks.reconstruction import Reconstructor
 from transformer_core.training import Run, combine, train
 
 T, D, V, LONGEST, START, END = 8, 32, 12, 6, 1, 2
 STEPS, WARMUP, MAX_NORM, SEED = 300, 20, 1.0, 0
+WINDOW = 12  # of the GPT: from the last token it writes back to the first that it is given
 
 
 class Task(NamedTuple):
@@ -115,6 +116,48 @@ def judge_rows(model, batch):
     return {"writing by itself": share(written), "each token after the right ones": share(led)}
 
 
+def gpt(rng, dtype=np.float32):
+    attention = AttentionSpec(4, bias=False, key_heads=2, transform="qk_norm_rotary_halves")
+    spec = LayerSpec(D, attention, 64, "pre", NormSpec("rms_norm"), "swiglu", 0.02, dtype)
+    return Gpt(spec, StackSpec(V, 2 * LONGEST + 2, layers=2), rng)
+
+
+def text_batches(rng, size=24):
+    """Yield START, a row, START, the row backwards, END: inputs, targets, and what each counts.
+
+    What is given counts nothing, and what is to be written between a half and one.
+    """
+    for source, lengths, target, _ in row_batches(rng, size):
+        ids = np.zeros((size, 2 * LONGEST + 3), int)
+        ids[:, 0] = START
+        weights = np.zeros(ids.shape)
+        for b, n in enumerate(lengths):
+            ids[b, 1 : n + 1] = source[b, :n]
+            ids[b, n + 1 : 2 * n + 3] = target[b, : n + 2]
+            weights[b, n + 2 : 2 * n + 3] = rng.uniform(0.5, 1, n + 1)
+        yield ids[:, :-1], ids[:, 1:], weights[:, 1:]
+
+
+def of_two_texts(model, *batch, rng):
+    """Work on the first 4 rows, then on the others, each position with the last WINDOW in sight."""
+
+    def part(where):
+        ids, targets, weights = (array[where] for array in batch)
+        keep = window_keep(ids.shape[1], WINDOW)
+        loss, grads = model.loss_and_gradients(ids, targets, weights, keep, rng)
+        return weights.sum(), loss, grads
+
+    _, loss, grads = combine(map(part, (slice(4), slice(4, None))))
+    return loss, grads
+
+
+def judge_texts(model, batch):
+    ids, targets, weights = batch
+    logits, _ = model.forward(ids, window_keep(ids.shape[1], WINDOW))
+    right = (logits.argmax(axis=-1) == targets) | (weights == 0)
+    return {"each token after the right ones": f"{right.all(axis=1).mean():.0%} of the rows right"}
+
+
 TASKS = {
     "same": Task(
         "An encoder gives back the embedding of the same token: Post-LN, 2 layers, dropout 0.1.",
@@ -144,6 +187,17 @@ TASKS = {
         judge_rows,
         rate=8e-3,
         settings={"smoothing": 0.1},
+    ),
+    "text": Task(
+        "A GPT continues a row of tokens by the row backwards: RMSNorm, QK-norm and rotary "
+        "positions in halves, two heads of queries for one of keys, SwiGLU, 2 layers, a window of "
+        "12 positions, dropout 0.02, batches in two parts, tokens that count differently.",
+        gpt,
+        text_batches,
+        of_two_texts,
+        judge_texts,
+        rate=8e-3,
+        settings={},
     ),
 }
 

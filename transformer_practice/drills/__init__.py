@@ -26,12 +26,19 @@ DRILLS = (  # in the order of the book
     "residual",
     "dropout",
     "cost",
+    "gpt_over_ranks",
     "rms_norm",
     "rotary",
     "gated_feed_forward",
     "grouped_queries",
     "byte_pairs",
     "sampling",
+    "speculative",
+    "tiled_attention",
+    "few_bits",
+    "shipped",
+    "search",
+    "fine_tuning",
 )
 
 

@@ -403,9 +403,8 @@ def pictures_of(stage):
             own, expected = run.outputs.get(name), right.outputs.get(name)
             if name in found or own is None or expected is None or own.shape != expected.shape:
                 continue
-            gap = np.nan_to_num(
-                np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected)), posinf=1e300
-            )
+            gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
+            gap = np.nan_to_num(np.float64(gap), posinf=1e300)
             if 1 < gap.size <= 400 and gap.max() > 0:
                 found[name] = gap / gap.max()
     return found

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import combinations
@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 PACKAGES = "transformer_core.", "transformer_practice.exercises."
 ASIDE = "transformer_core.foundation", "transformer_core.ranks"  # checks, and threads
 LONGEST = 60  # characters of the code that is shown
+FIRST = "the_first_"  # before the name of a variable as it was before a loop
 OTHERWISE = {  # what stands in the place of a function, a method or a sign
     "sum": ("mean", "max"),
     "mean": ("sum",),
-    "max": ("sum", "min"),
+    "max": ("sum", "min", "mean"),
     "min": ("max",),
     "maximum": ("minimum",),
     "square": ("abs",),
@@ -37,6 +38,7 @@ SIGNS: dict[type, tuple[type, ...]] = {
     ast.Add: (ast.Sub,),
     ast.Sub: (ast.Add,),
     ast.Mult: (ast.Div,),
+    ast.MatMult: (ast.Mult,),
     ast.Div: (ast.Mult,),
     ast.Gt: (ast.GtE, ast.Lt),
     ast.GtE: (ast.Gt, ast.LtE),
@@ -47,12 +49,33 @@ SIGNS: dict[type, tuple[type, ...]] = {
 }
 
 
+class Put(NamedTuple):
+    """A node that gets another one in a field, or in one place of a field that is a list."""
+
+    owner: ast.AST
+    field: str
+    at: int | None
+    new: Any
+
+    def swap(self) -> "Put":
+        """Put it there, and return what puts the old one back."""
+        field = getattr(self.owner, self.field)
+        if self.at is None:
+            setattr(self.owner, self.field, self.new)
+            return self._replace(new=field)
+        old, field[self.at] = field[self.at], self.new
+        return self._replace(new=old)
+
+
 class Mutation(NamedTuple):
     """A function of the package, the code that it gets, and what is changed in words."""
 
     function: FunctionType
     code: CodeType
     said: str
+    tree: ast.FunctionDef
+    puts: tuple[Put, ...]
+    statement: ast.AST | None
 
     @contextmanager
     def planted(self):
@@ -124,21 +147,105 @@ def mutations_of(function: FunctionType, alike: Callable[[str], list[str]]) -> I
 
     ``alike`` gives the names of the local variables that have the shape of another.
     """
+    tree = tree_of(function)
+    for said, statement, *puts in edits(tree, alike) if tree else ():
+        mutation = mutated(function, tree, said, statement, puts)
+        if mutation:
+            yield mutation
+
+
+@cache
+def tree_of(function: FunctionType) -> ast.FunctionDef | None:
+    """Parse a function; None for a lambda."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    if not isinstance(tree, ast.FunctionDef):  # a lambda
-        return
+    if not isinstance(tree, ast.FunctionDef):
+        return None
     tree.decorator_list = []
-    for said, owner, field, new in edits(tree, alike):
-        old = getattr(owner, field)
-        setattr(owner, field, new)
-        try:
-            code = compiled(tree, function)
-        except (SyntaxError, ValueError, TypeError):
-            continue
-        finally:
-            setattr(owner, field, old)
-        if code.co_freevars == function.__code__.co_freevars:
-            yield Mutation(function, code, said)
+    return tree
+
+
+def mutated(function, tree, said, statement, puts):
+    """Return a function with some nodes put into its tree; None if that has no sense."""
+    old = [put.swap() for put in puts]
+    try:
+        code = compiled(tree, function)
+    except (SyntaxError, ValueError, TypeError):
+        return None
+    finally:
+        for put in reversed(old):
+            put.swap()
+    if code.co_freevars != function.__code__.co_freevars:
+        return None
+    return Mutation(function, code, said, tree, tuple(puts), statement)
+
+
+class Sum(NamedTuple):
+    """A sum in a function, or one term that stands alone."""
+
+    function: FunctionType
+    tree: ast.FunctionDef
+    statement: ast.AST
+    put: Put
+    terms: list[tuple[bool, ast.expr]]  # whether each is added, and not subtracted
+
+    def with_coefficients(self, coefficients: Iterable[float]) -> Mutation | None:
+        """Return the function with each term so many times as large, and a number added."""
+        *factors, number = coefficients
+        new: ast.expr | None = ast.Constant(float(number)) if number else None
+        for (added, term), k in zip(self.terms, factors, strict=True):
+            part = ast.BinOp(ast.Constant(float(k if added else -k)), ast.Mult(), term)
+            new = ast.BinOp(new, ast.Add(), part) if new else part
+        put = [self.put._replace(new=new)]
+        return mutated(self.function, self.tree, "", self.statement, put)
+
+    @property
+    def labels(self) -> list[str]:
+        return [shown(term) for _, term in self.terms]
+
+    @property
+    def shown(self) -> str:
+        return shown(self.statement)
+
+
+def sums_of(function: FunctionType) -> Iterator[Sum]:
+    """Yield the sums of a function, and the values of its statements that are none."""
+    tree = tree_of(function)
+    for node, statement, put in expressions(inner(tree)) if tree else ():
+        is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+        whole = not isinstance(put.owner, ast.BinOp) or not isinstance(
+            put.owner.op, ast.Add | ast.Sub
+        )
+        alone = isinstance(put.owner, ast.Assign | ast.AugAssign | ast.Return | ast.Tuple)
+        if (is_sum and whole or alone and not is_sum) and is_number(node):
+            yield Sum(function, tree, statement, put, list(terms_of(node)))
+
+
+def is_number(node):
+    """Tell whether an expression may be a number: no name that is bound, and no tuple."""
+    return isinstance(node, ast.BinOp | ast.Call | ast.Name | ast.Subscript) and not stores_in(node)
+
+
+def stores_in(node):
+    return any(isinstance(each, ast.Name) and stores(each) for each in ast.walk(node))
+
+
+def terms_of(node, added=True):
+    """Yield the terms of a sum, and whether each is added."""
+    match node:
+        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right):
+            yield from terms_of(left, added)
+            yield from terms_of(right, added == isinstance(op, ast.Add))
+        case _:
+            yield added, node
+
+
+def both(one: Mutation, other: Mutation) -> Mutation | None:
+    """Return two changes of one function at once; None if they change the same place."""
+    places = [{(put.owner, put.field, put.at) for put in each.puts} for each in (one, other)]
+    if one.tree is not other.tree or places[0] & places[1]:
+        return None
+    said = f"{one.said}, and {other.said}"
+    return mutated(one.function, one.tree, said, one.statement, [*one.puts, *other.puts])
 
 
 def compiled(tree, function):
@@ -154,28 +261,64 @@ def compiled(tree, function):
     return code
 
 
-Edit = tuple[str, ast.AST, str, Any]  # what is said; whose field is another, and which
+Edit = tuple  # what is said, the statement in which it stands, and what is put where
 
 
 def edits(tree: ast.FunctionDef, alike: Callable) -> Iterator[Edit]:
     """Yield what may be otherwise in a function: statements first, then what stands in them."""
     owners = list(inner(tree))
     for owner, _ in owners:
-        for field, body in blocks_of(owner):
-            for said, new in other_blocks(body):
-                yield said, owner, field, new
+        for field in ("body", "orelse"):
+            body = getattr(owner, field, None)
+            if isinstance(body, list):
+                yield from other_blocks(owner, field, body, alike)
     yield from exchanges(tree)
+    for node, statement, put in expressions(owners):
+        for said, new in others(node, alike):
+            where = place(node, put.owner, statement)
+            yield said + where, statement, put._replace(new=new)
+    yield from everywhere(list(expressions(owners)), alike)
+
+
+def expressions(owners):
+    """Yield each expression with its statement, and where it stands."""
     for owner, statement in owners:
         for field, value in ast.iter_fields(owner):
-            if isinstance(value, ast.expr):
-                for said, new in others(value, alike):
-                    yield said + place(value, owner, statement), owner, field, new
-            elif isinstance(value, list):
-                for i, each in enumerate(value):
-                    if isinstance(each, ast.expr) and not is_size(each, owner):
-                        where = place(each, owner, statement)
-                        for said, new in others(each, alike):
-                            yield said + where, owner, field, [*value[:i], new, *value[i + 1 :]]
+            for at, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(node, ast.expr) and not is_size(node, owner):
+                    yield node, statement, Put(owner, field, at, node)
+
+
+def everywhere(found, alike):
+    """Yield a number that is another wherever its statement has it, and so a variable."""
+    for (statement, number), puts in grouped(found, number_of).items():
+        for new in other_numbers(number):
+            said = f"`{number}` were `{new}` wherever it stands in {shown(statement)}"
+            yield said, statement, *(put._replace(new=ast.Constant(new)) for put in puts)
+    for (_, name), puts in grouped(found, variable_of).items():
+        for other in alike(name):
+            new = ast.parse(other, mode="eval").body
+            said = f"`{other}` stood for `{name}` everywhere"
+            yield said, None, *(put._replace(new=new) for put in puts)
+
+
+def grouped(found, key):
+    """Collect the places of expressions that are alike, if there are several."""
+    groups: dict[Any, list[Put]] = {}
+    for node, statement, put in found:
+        if (at := key(node, statement)) is not None:
+            groups.setdefault(at, []).append(put)
+    return {at: puts for at, puts in groups.items() if len(puts) > 1}
+
+
+def number_of(node, statement):
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and statement:
+        return statement, node.value
+    return None
+
+
+def variable_of(node, _):
+    return (None, node.id) if isinstance(node, ast.Name) and not stores(node) else None
 
 
 def is_size(node, owner):
@@ -221,7 +364,19 @@ def exchanges(tree):
     for one, other in combinations(sorted(parts), 2):
         if one not in other and other not in one:
             new = Exchange(one, other).visit(copy.deepcopy(tree))
-            yield f"`{one}` and `{other}` had changed places", tree, "body", new.body
+            said = f"`{one}` and `{other}` had changed places"
+            yield said, None, Put(tree, "body", None, new.body)
+
+
+class FirstOf(ast.NodeTransformer):
+    """Reads a variable as it was before a loop."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def visit_Name(self, node):
+        first = node.id == self.name and not stores(node)
+        return ast.Name(FIRST + node.id, node.ctx) if first else node
 
 
 class Exchange(ast.NodeTransformer):
@@ -255,49 +410,56 @@ def is_aside(node):
     return isinstance(node, ast.Raise | ast.Import | ast.ImportFrom)
 
 
-def blocks_of(owner):
-    for field in ("body", "orelse"):
-        body = getattr(owner, field, None)
-        if isinstance(body, list) and body:
-            yield field, body
-
-
 def shown(node, longest=LONGEST):
     """Return the code of a node, cut where it is long."""
     text = ast.unparse(node).partition("\n")[0]
     return f"`{text if len(text) <= longest else text[:longest] + '...'}`"
 
 
-def other_blocks(body):
-    """Yield a block of statements with one left out, changed, or after the next."""
+def other_blocks(owner, field, body, alike):
+    """Yield a block of statements with one left out, changed, or after another."""
+
+    def puts(first, *new):
+        return [Put(owner, field, at, each) for at, each in enumerate(new, first)]
+
     for i, statement in enumerate(body):
-        before, after = body[:i], body[i + 1 :]
-        if is_aside(statement) or isinstance(statement, ast.Return | ast.FunctionDef):
+        after = body[i + 1 :]
+        if is_fixed(statement):
             continue
-        yield f"{shown(statement)} were left out", [*before, *(after or [ast.Pass()])]
-        for said, new in other_statements(statement):
-            yield said, [*before, new, *after]
+        yield f"{shown(statement)} were left out", statement, *puts(i, ast.Pass())
+        for said, new in other_statements(statement, alike):
+            yield said, statement, *puts(i, new)
         match (statement, *after[:1]):
             case (
                 ast.Assign([ast.Name(name)], ast.BinOp(first, ast.Add() | ast.Sub() as op, last)),
                 ast.AugAssign(ast.Name(other), ast.Mult(), factor),
             ) if name == other:
                 new = ast.BinOp(ast.BinOp(first, ast.Mult(), factor), op, last)
-                rest = [*before, ast.Assign(statement.targets, new), *after[1:]]
-                yield f"`{ast.unparse(last)}` were not multiplied by `{ast.unparse(factor)}`", rest
+                said = f"`{ast.unparse(last)}` were not multiplied by `{ast.unparse(factor)}`"
+                yield said, statement, *puts(i, ast.Assign(statement.targets, new), ast.Pass())
             case (ast.Assign([ast.Tuple(targets)], value), *_):
                 for at, target in enumerate(targets):
                     if isinstance(target, ast.Name):
                         unused = ast.Name("_", ast.Store())
                         parts = ast.Tuple([*targets[:at], unused, *targets[at + 1 :]], ast.Store())
-                        rest = [*before, ast.Assign([parts], value), *after]
-                        yield f"`{target.id}` were not taken from {shown(value)}", rest
-        if after and not isinstance(after[0], ast.Return) and not is_aside(after[0]):
-            swapped = [*before, after[0], statement, *after[1:]]
-            yield f"{shown(statement)} came after {shown(after[0])}", swapped
+                        said = f"`{target.id}` were not taken from {shown(value)}"
+                        yield said, statement, *puts(i, ast.Assign([parts], value))
+        for j, other in enumerate(after, 1):
+            if is_fixed(other):
+                break
+            between = body[i + 1 : i + j]
+            later = puts(i, *between, other, statement)
+            yield f"{shown(statement)} came after {shown(other)}", statement, *later
+            if between:
+                sooner = puts(i, other, statement, *between)
+                yield f"{shown(other)} came before {shown(statement)}", statement, *sooner
 
 
-def other_statements(statement):
+def is_fixed(statement):
+    return is_aside(statement) or isinstance(statement, ast.Return | ast.FunctionDef)
+
+
+def other_statements(statement, alike):
     if isinstance(statement, ast.AugAssign):
         yield (
             f"{shown(statement)} were a plain `=`",
@@ -306,6 +468,10 @@ def other_statements(statement):
         for sign in SIGNS.get(type(statement.op), ()):
             new = ast.AugAssign(statement.target, sign(), statement.value)
             yield f"{shown(statement)} were {shown(new)}", new
+        for other in filter(str.isidentifier, alike(ast.unparse(statement.target))):
+            value = ast.BinOp(ast.Name(other, ast.Load()), statement.op, statement.value)
+            new = ast.fix_missing_locations(ast.Assign([statement.target], value))
+            yield f"{shown(new)} stood for {shown(statement)}", new
     elif isinstance(statement, ast.If):
         yield f"`if {ast.unparse(statement.test)}` always held", always(statement, True)
         yield f"`if {ast.unparse(statement.test)}` never held", always(statement, False)
@@ -324,7 +490,15 @@ def other_statements(statement):
                 rounds = ast.Call(ast.Name("range", ast.Load()), [start, whole, step], [])
                 new = ast.For(statement.target, rounds, statement.body, statement.orelse)
                 yield f"a last round of {shown(statement)} that is not whole were left out", new
-        bound = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and stores(n)}
+        names = [n for n in ast.walk(statement) if isinstance(n, ast.Name)]
+        bound = {n.id for n in names if stores(n)}
+        read = {n.id for n in names if not stores(n)}
+        counted = {n.id for n in ast.walk(statement.target) if isinstance(n, ast.Name)}
+        for name in sorted(bound & read - counted):
+            before = ast.parse(f"{FIRST}{name} = {name}").body[0]
+            again = FirstOf(name).visit(copy.deepcopy(statement))
+            new = ast.If(ast.Constant(True), [before, again], [])
+            yield f"each round of {shown(statement)} had the first `{name}`", new
         calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
         handed = {
             (each.id, "()" if isinstance(arg, ast.Starred) else "None")
@@ -386,24 +560,17 @@ def others(node, alike):
                 for times, said in ((2, "twice"), (0.5, "half")):
                     new = ast.BinOp(left, op, ast.BinOp(ast.Constant(times), ast.Mult(), right))
                     yield f"the exponent of {whole} were {said} as large", new
-        case ast.Compare(left, [op], right):
+        case ast.Compare(left, [op], [right]):
             for other in SIGNS.get(type(op), ()):
-                yield instead(ast.Compare(left, [other()], right))
-        case ast.Constant(int() | float() as number) if not isinstance(number, bool):
-            for new in dict.fromkeys(
-                [
-                    number + 1,
-                    number - 1,
-                    -number,
-                    0,
-                    2 * number,
-                    number / 2,
-                    10 * number,
-                    number / 10,
+                yield instead(ast.Compare(left, [other()], [right]))
+            if isinstance(op, ast.Eq):
+                sides = [
+                    ast.Call(ast.Name("sorted", ast.Load()), [side], []) for side in (left, right)
                 ]
-            ):
-                if new != number and type(new) is type(number):
-                    yield f"{whole} were `{new}`", ast.Constant(new)
+                yield instead(ast.Compare(sides[0], [op], sides[1:]))
+        case ast.Constant(int() | float() as number) if not isinstance(number, bool):
+            for new in other_numbers(number):
+                yield f"{whole} were `{new}`", ast.Constant(new)
         case ast.Constant(bool() as truth):
             yield f"{whole} were `{not truth}`", ast.Constant(not truth)
         case ast.UnaryOp(ast.USub(), ast.Constant(int() as number)):
@@ -434,9 +601,25 @@ def others(node, alike):
                     yield instead(ast.Subscript(value, ast.Constant(at), node.ctx))
         case ast.Call(func, args, keywords):
             yield from other_calls(func, args, keywords, without, instead)
+        case ast.Attribute(ast.Name()) if not stores(node):
+            for other in alike(ast.unparse(node)):
+                yield instead(ast.parse(other, mode="eval").body)
         case ast.Name(name) if not stores(node):
             for other in alike(name):
                 yield instead(ast.parse(other, mode="eval").body)
+            for other in filter(str.isidentifier, alike(name)):
+                yield instead(ast.parse(f"{name} + {other}", mode="eval").body)
+
+
+def other_numbers(number):
+    """Return the numbers of the same type that may stand for another."""
+    near = number + 1, number - 1, -number, 0, 2 * number, 10 * number
+    parts = (number / n for n in (2, 10))
+    if isinstance(number, int):
+        parts = (number // n for n in (2, 10) if number % n == 0)
+    return [
+        new for new in dict.fromkeys([*near, *parts]) if new != number and type(new) is type(number)
+    ]
 
 
 def other_ends(index):
@@ -446,10 +629,12 @@ def other_ends(index):
             for i, part in enumerate(parts):
                 for new in other_ends(part):
                     yield ast.Tuple([*parts[:i], new, *parts[i + 1 :]], ast.Load())
-        case ast.Slice(ast.Constant() as first, None, None):
-            yield ast.Slice(None, ast.UnaryOp(ast.USub(), first))
         case ast.Slice(None, ast.UnaryOp(ast.USub(), last), None):
             yield ast.Slice(last)
+        case ast.Slice(None, last, None) if last:
+            yield ast.Slice(ast.UnaryOp(ast.USub(), last))
+        case ast.Slice(first, None, None) if first:
+            yield ast.Slice(None, ast.UnaryOp(ast.USub(), first))
 
 
 def without_parentheses(node):
@@ -483,8 +668,31 @@ def other_calls(func, args, keywords, without, instead):
             case ast.BinOp(left, ast.Add() as op, right) if len(args) == 1:
                 outside = ast.BinOp(ast.Call(func, [left], keywords), op, right)
                 yield f"{shown(right)} stood outside of `{ast.unparse(func)}`", outside
+            case ast.Call(ast.Name("sum") as first, [terms], []) if len(args) == 1:
+                each = ast.Call(ast.Name("map", ast.Load()), [func, terms], [])
+                yield f"`{ast.unparse(func)}` came before the `sum`", ast.Call(first, [each], [])
+            case ast.Call(ast.Attribute(value, method), rest, named):
+                package = ast.unparse(value) in ("np", "math", "ops")
+                first = (
+                    args[0].func
+                    if package
+                    else ast.Attribute(
+                        ast.Call(func, [value, *args[1:]], keywords), method, ast.Load()
+                    )
+                )
+                if package and rest:
+                    inside = ast.Call(func, [rest[0], *args[1:]], keywords)
+                    rest = [inside, *rest[1:]]
+                said = f"`{ast.unparse(func)}` came before `{method}`"
+                yield said, ast.Call(first, rest, named)
+        twice = ast.Call(func, [ast.Call(func, args, keywords), *args[1:]], keywords)
+        yield f"`{ast.unparse(func)}` were applied twice", twice
     if isinstance(func, ast.Attribute) and ast.unparse(func.value) not in ("np", "self", "super()"):
         yield without(f"`.{name}(...)`", func.value)
+    if name == "norm" and len(args) == 1:
+        yield instead(ast.Call(func, [*args, ast.Constant(2)], keywords))
+    if name == "max" and len(args) > 1:
+        yield instead(ast.BinOp(args[0], ast.Add(), args[1]))
     for i, each in enumerate(args):
         if i or isinstance(each, ast.Starred):
             rest = [*args[:i], *args[i + 1 :]]

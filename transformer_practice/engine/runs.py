@@ -20,7 +20,7 @@ from transformer_practice.mistakes import MUTANTS, Mutant
 
 TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong one does
 SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
-MUTATIONS = 500  # small changes of an exercise that are tried at most
+MUTATIONS = 700  # small changes of an exercise that are tried at most
 LEFT = ", as it is left"  # after the name of an argument that is changed
 
 
@@ -168,7 +168,7 @@ class Mutations:
             yield from self.make(as_the_page_has_it(exercise), stage)
         called = called_by(exercise)
         for function in sorted(called, key=lambda each: stage not in called[each].stages):
-            alike = partial(names_alike, function, called[function].local)
+            alike = partial(names_alike, function, with_fields(called[function].local))
             call = briefly if "while " in inspect.getsource(function) else direct
             for mutation in mutations_of(function, alike):
                 yield Changed(exercise, mutation, mutation.planted, call=call)
@@ -194,17 +194,34 @@ class Called(NamedTuple):
 
 
 def names_alike(function, local, name):
-    """Return what may stand for a variable: others of its shape, one more, or ten times it."""
+    """Return what may stand for a variable, or for a field of one: others of its sort and shape.
+
+    For a whole number one more or less, too; and for a constant of the module ten times it.
+    """
     if isinstance(function.__globals__.get(name), float):
         return [f"10 * {name}", f"{name} / 10"]
-    if type(local.get(name)) is int:
-        return [f"({name} - 1)", f"({name} + 1)"]
-    shape = getattr(local.get(name), "shape", ())
-    return [
-        other
-        for other, value in local.items()
-        if other != name and isinstance(value, np.ndarray) and shape == value.shape != ()
-    ]
+    value = local.get(name)
+    near = [f"({name} - 1)", f"({name} + 1)"] if type(value) is int else []
+    return near + [n for n, other in local.items() if n != name and are_alike(value, other)]
+
+
+def are_alike(one, other):
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.shape == other.shape != ()
+    return type(one) is type(other) and (
+        isinstance(one, int | float) and one is not other or hasattr(one, "_fields")
+    )
+
+
+def with_fields(local: dict[str, Any]) -> dict[str, Any]:
+    """Return local variables, with the fields of tuples and what arrays and numbers a layer has."""
+    found = dict(local)
+    for name, value in local.items():
+        fields = value._asdict() if hasattr(value, "_fields") else {}
+        if name == "self":
+            fields = {n: v for n, v in vars(value).items() if isinstance(v, np.ndarray | float)}
+        found |= {f"{name}.{field}": each for field, each in fields.items()}
+    return found
 
 
 @cache
@@ -294,6 +311,7 @@ EXPECTED = (
     LookupError,
     NameError,
     RuntimeError,
+    StopIteration,
     TypeError,
     ValueError,
 )

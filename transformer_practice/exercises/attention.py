@@ -79,6 +79,25 @@ def relative(deviation, scale):
     return np.abs(deviation).max() / (np.abs(scale).max() or 1)
 
 
+def plain(query, key, value, keep=None):
+    root = np.sqrt(query.shape[-1])
+    scores = query @ key.swapaxes(-1, -2) / root
+    weights, _ = ops.softmax(scores, keep)
+    output = weights @ value
+    return output, (query, key, value, root, weights, output)
+
+
+def plain_backward(dy, cache):
+    query, key, value, root, weights, _ = cache
+    dweights = dy @ value.swapaxes(-1, -2)
+    coupling = (weights * dweights).sum(axis=-1, keepdims=True)
+    dscores = weights * (dweights - coupling) / root
+    dquery = dscores @ key
+    dkey = dscores.swapaxes(-1, -2) @ query
+    dvalue = weights.swapaxes(-1, -2) @ dy
+    return dquery, dkey, dvalue
+
+
 def score_terms(point):
     """The two terms of the gradient of the scores, over the root of d_k."""
     query, _, value, _ = point.arguments.values()
@@ -138,6 +157,7 @@ def streaming_points():
 EXERCISES = [
     OpExercise(
         forward=ops.attention,
+        plain=(plain, plain_backward),
         inputs=("query", "key", "value"),
         points=attention_points,
         theorems=(

@@ -116,10 +116,14 @@ def distillation_points():
     ]
 
 
-def distillation_terms(point):
+def soft_target_terms(point):
     logits, q = point.arguments.values()
     scale = point.cotangent * q.shape[-1] / q.size
-    return {"the probabilities": scale * ops.softmax(logits)[0], "the right answer": -scale * q}
+    mass = q.sum(axis=-1, keepdims=True)  # 1, but for targets that are no distributions
+    return {
+        "the probabilities": scale * mass * ops.softmax(logits)[0],
+        "the right answer": -scale * q,
+    }
 
 
 EXERCISES = [
@@ -139,6 +143,6 @@ EXERCISES = [
         inputs=("logits",),
         points=distillation_points,
         theorems=(Theorem("every row of dlogits sums to 0", row_sums("dlogits")),),
-        terms={"dlogits": distillation_terms},
+        terms={"dlogits": soft_target_terms},
     ),
 ]

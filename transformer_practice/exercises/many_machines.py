@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_core.distributed.pieces import norm_of_pieces
+from transformer_core.distributed.pieces import Cut, norm_of_pieces
 from transformer_core.distributed.sequence_parallel import sequence_pair
 from transformer_core.ranks import on_threads
 from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
@@ -69,7 +69,7 @@ def norm_over_ranks(sharded: list, replicated: dict) -> float:
 
     def norm(ranks):
         own = {name: a for name, a in sharded[ranks.rank].items() if a.size}
-        return norm_of_pieces(own | replicated, own, ranks)
+        return norm_of_pieces(own | replicated, dict.fromkeys(own, Cut(0)), ranks)
 
     return on_threads(len(sharded), norm)[0]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_practice.engine.exercise import Exercise, Misfit, Theorem, kind, pair
 from transformer_practice.engine.points import Draws, Point, normal, sampler
 

@@ -31,7 +31,7 @@ def direction_points():
         generic.variant("a long direction", direction=1e6 * direction),
         generic.variant("a linear function", f=line),
         generic._replace(
-            name="a large step", arguments=generic.arguments | {"h": 0.1}, sizes={"h": 0.1}
+            name="a larger step", arguments=generic.arguments | {"h": 1e-9}, sizes={"h": 1e-9}
         ),
         Point("generic, other sizes", {"f": product, "x": normal(3, 5), "direction": normal(4, 5)}),
     ]

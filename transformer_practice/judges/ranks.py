@@ -13,12 +13,13 @@ from transformer_core.distributed import (
     ShardedOptimizer,
     ShardedParameters,
     TensorParallelBert,
+    TensorParallelGpt,
     gpipe,
     one_forward_one_backward,
 )
 from transformer_core.foundation.names import summary
-from transformer_core.layers import AttentionSpec, LayerSpec
-from transformer_core.models import Bert, StackSpec
+from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
+from transformer_core.models import Bert, Gpt, StackSpec
 from transformer_core.optim import AdamW
 from transformer_core.ranks import CommunicationError, on_threads
 from transformer_practice.judges.checks import (
@@ -62,18 +63,21 @@ def ranks_check() -> str | None:
     """Compare a few clipped steps of every scheme, on two to four ranks, with one process alone.
 
     A tied Bert in float64 at a random point, three sequences with unequal numbers of masked
-    tokens. All ranks have to end with the same losses and parameters as one process.
+    tokens; and a tied Gpt whose two heads share one of keys, with norms. All ranks have to end
+    with the same losses and parameters as one process.
 
     Returns
     -------
     str or None
         What fails first.
     """
-    references = {alone: alone() for alone in {s.alone for s in SCHEMES.values()}}
+    references: dict = {}
     for name, (size, train, alone) in SCHEMES.items():
         try:
             with np.errstate(all="ignore"):
                 ranks = on_threads(size, train, patience=5)
+                if alone not in references:
+                    references[alone] = alone()
         except REFUSED as error:
             return f"{name}: {error}"
         losses, parameters = references[alone]
@@ -90,12 +94,19 @@ def ranks_check() -> str | None:
     return None
 
 
-def new_model():
+def new_model(dropout=0.0):
     attention = AttentionSpec(H, bias=False)
-    spec = LayerSpec(D, attention, F, "post", feed_forward="gelu", dtype="float64")
+    spec = LayerSpec(D, attention, F, "post", feed_forward="gelu", dropout=dropout, dtype="float64")
     stack = StackSpec(V, LENGTH, layers=2)
     rng = np.random.default_rng(0)
     return randomised(Bert(spec, stack, rng, tied=True, segments=2, embedding_norm=True))
+
+
+def new_gpt():
+    attention = AttentionSpec(H, 4, bias=False, key_heads=1, transform="qk_norm_rotary")
+    norm = NormSpec("rms_norm")
+    spec = LayerSpec(D, attention, F, "pre", norm, "swiglu", dtype="float64")
+    return randomised(Gpt(spec, StackSpec(V, LENGTH, layers=2), np.random.default_rng(0)))
 
 
 def optimizer_of(parameters):
@@ -147,12 +158,40 @@ def tensor_parallel(sequence, communicator):
     return Trained(losses, model.gather(model.parameters()))
 
 
+def gpt_in_one_process():
+    model = new_gpt()
+    optimizer = optimizer_of(model.parameters())
+    losses = steps_of(lambda: model.loss_and_gradients(*BATCH[:2]), optimizer.step)
+    return Trained(losses, model.parameters())
+
+
+def tensor_parallel_gpt(sequence, communicator):
+    model = TensorParallelGpt(new_gpt(), communicator, sequence)
+    optimizer = optimizer_of(model.parameters())
+    losses = steps_of(lambda: model.loss_and_gradients(*BATCH[:2]), optimizer.step)
+    return Trained(losses, model.gather(model.parameters()))
+
+
 def pipeline(schedule, communicator):
     stage = PipelineBert(new_model(), communicator, schedule)
     optimizer = optimizer_of(stage.parameters())
     batches = [rows_of(row, len(IDS)) for row in range(len(IDS))]
     losses = steps_of(lambda: stage.in_micro_batches(batches), optimizer.step)
     return Trained(losses, stage.parameters())
+
+
+def pipeline_with_drops(recompute, communicator):
+    stage = PipelineBert(new_model(dropout=0.3), communicator, recompute=recompute)
+    optimizer = optimizer_of(stage.parameters())
+    batches, rng = [rows_of(row, len(IDS)) for row in range(len(IDS))], np.random.default_rng(7)
+    losses = steps_of(lambda: stage.in_micro_batches(batches, rng), optimizer.step)
+    return Trained(losses, stage.parameters())
+
+
+def pipeline_that_keeps():
+    """The stages with all their caches: what they drop depends on how many there are."""
+    stages = on_threads(2, partial(pipeline_with_drops, False), patience=5)
+    return Trained(stages[0].losses, stages[0].parameters | stages[1].parameters)
 
 
 def local_steps(communicator):
@@ -204,5 +243,8 @@ SCHEMES = {
     "sequence parallel": Scheme(2, partial(tensor_parallel, True), one_process),
     "pipeline, GPipe": Scheme(2, partial(pipeline, gpipe), one_process),
     "pipeline, 1F1B": Scheme(2, partial(pipeline, one_forward_one_backward), one_process),
+    "pipeline, recomputed": Scheme(2, partial(pipeline_with_drops, True), pipeline_that_keeps),
+    "tensor parallel GPT": Scheme(2, partial(tensor_parallel_gpt, False), gpt_in_one_process),
+    "sequence parallel GPT": Scheme(2, partial(tensor_parallel_gpt, True), gpt_in_one_process),
     "local steps": Scheme(2, local_steps, local_steps_alone),
 }

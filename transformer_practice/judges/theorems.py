@@ -16,7 +16,7 @@ from transformer_core.layers import (
 from transformer_core.models import Encoder, EncoderDecoder, StackSpec
 from transformer_core.optim import SGD, AdamW, clip_by_global_norm, warmup_stable_decay
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.training import combine
 from transformer_practice.engine.points import randomise
 

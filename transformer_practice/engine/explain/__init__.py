@@ -1,7 +1,9 @@
 """Why an answer is wrong: mistakes of the catalogue first, then what needs no catalogue."""
 
+from collections.abc import Callable
+
 from transformer_practice.engine.exercise import Exercise
-from transformer_practice.engine.explain.arguments import Probes
+from transformer_practice.engine.explain.arguments import Probes, by_cache
 from transformer_practice.engine.explain.catalogue import (
     MUSEUM,
     by_catalogue,
@@ -11,7 +13,9 @@ from transformer_practice.engine.explain.catalogue import (
     by_pairs,
 )
 from transformer_practice.engine.explain.chain import by_values
+from transformer_practice.engine.explain.coefficients import by_coefficients
 from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
+from transformer_practice.engine.explain.pairs import by_two_changes
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 from transformer_practice.engine.points import Point
 
@@ -40,11 +44,20 @@ def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Expl
     outputs = [Output(probes, points, name) for name in rest]
     found = {output.name: output.explained() for output in outputs}
     open_ = [output for output in outputs if not found[output.name]]
-    changes = by_mutation(exercise, stage, [output.name for output in open_])
-    found |= changes
+    misshapen = [output for output in outputs if output.has_another_shape]
+    changes = by_mutation(exercise, stage, [output.name for output in (*open_, *misshapen)])
+    found |= changes | {
+        output.name: f"{output.form} It {changes[output.name]}"
+        for output in misshapen
+        if output.name in changes
+    }
+    searches: tuple[Callable, ...] = (by_cache, by_coefficients, by_two_changes)
     for output in open_:
         if output.name not in changes:
-            found[output.name] = output.described()
+            text = output.first_of(*searches)
+            if not text and not output.few:  # one mistake is the cause of all
+                searches = ()
+            found[output.name] = text or output.described()
     said: dict[str, list[str]] = {}
     for name, text in found.items():
         if text:

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from itertools import combinations
+from functools import partial
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +11,23 @@ import numpy as np
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.explain import ratios
 from transformer_practice.engine.explain.stage import Stage, numbers
+from transformer_practice.engine.mutation import Tracer
 from transformer_practice.engine.points import COTANGENT, Point
-from transformer_practice.engine.runs import Run, close, run_point
+from transformer_practice.engine.runs import (
+    Run,
+    briefly,
+    called_by,
+    close,
+    run_backward,
+    run_forward,
+    run_point,
+)
 
 PROBES = 500  # other arguments that are tried at most
 USUAL = 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-12  # what people write for an epsilon
 STARTS = 1.1, 0.5, 2.0, 0.1  # from which a factor is looked for
 ROUNDS = 12
+KEPT = 1000  # other arrays in the cache that are tried, if a pass is one function; or fewer
 
 
 class Knob(NamedTuple):
@@ -185,12 +196,18 @@ def others_of(value, default=None):
     elif isinstance(value, int) or isinstance(value, np.ndarray) and value.dtype.kind == "i":
         yield "1 larger", value + 1
         yield "1 smaller", value - 1
+        if isinstance(value, np.ndarray):
+            yield "0", 0 * value
     else:
         yield "0", 0.0 * value
         yield "1", 1.0 + 0 * value
         yield "its absolute value", abs(value)
         yield "of the other sign", -value
         yield "its square", value**2
+        if np.ndim(value) and value.any():
+            yield "its sign", np.sign(value)
+            yield "divided by its length", value / np.linalg.norm(value)
+            yield "without its mean", value - value.mean(axis=-1, keepdims=True)
 
 
 def by_substitution(output):
@@ -329,3 +346,85 @@ def has_value(output, case, name, said):
         for each, new in values_of(knob)
         if each == said
     )
+
+
+def by_cache(output):
+    """Find an array of the cache in whose place another would make a gradient right."""
+    if output.stage.name == "forward":
+        return ""
+    first = output.cases[0]
+    most = KEPT // len(called_by(output.exercise))
+    for said, run in islice(others_kept(output, first), most):
+        if is_output(output, run(), first) and all(
+            is_output(output, dict(others_kept(output, case)).get(said, no_run)(), case)
+            for case in output.all
+        ):
+            return f"{output.name} is what it should be if {said} in the cache."
+    return ""
+
+
+def no_run():
+    return Run({})
+
+
+def others_kept(output, case):
+    """Yield what the cache may hold instead, and the backward pass that is given it."""
+    exercise, point = output.exercise, case.point
+    tracer = Tracer(exercise.forward.__module__)
+    _, cache = run_forward(exercise, exercise.forward, point, tracer)
+    named = point.arguments | tracer.functions().get(exercise.forward, {})
+    named[cotangent_of(exercise)] = point.cotangent
+    named = {name: value for name, value in named.items() if is_floats(value)}
+    for others_in in (arrays_instead, values_instead):
+        for path, kept in leaves(cache):
+            label = next((n for n, value in named.items() if value is kept), ".".join(path))
+            for said, new in others_in(kept, label, named):
+                other = put_into(cache, path, new)
+                yield (
+                    said,
+                    partial(run_backward, exercise, exercise.backward, point, other, briefly),
+                )
+
+
+def arrays_instead(kept, label, named):
+    for name, value in named.items():
+        if value.shape != kept.shape or value is kept:
+            continue
+        if kept.dtype == bool:
+            yield f"`{name} > 0` stood for `{label}`", value > 0
+        elif kept.dtype.kind == "f":
+            yield f"`{name}` stood for `{label}`", value
+
+
+def values_instead(kept, label, _):
+    for said, new in others_of(kept) if kept.dtype.kind == "f" else ():
+        yield f"`{label}` were {said}", new
+
+
+def is_floats(value):
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim > 0
+
+
+def leaves(cache: Any, path: tuple = ()) -> Iterator[tuple[tuple, np.ndarray]]:
+    """Yield the arrays of a cache, each with the fields and places that lead to it."""
+    if isinstance(cache, np.ndarray):
+        yield path, cache
+    elif isinstance(cache, tuple):
+        for name, each in zip(fields_of(cache), cache, strict=True):
+            yield from leaves(each, (*path, name))
+
+
+def fields_of(cache):
+    return getattr(cache, "_fields", [str(at) for at in range(len(cache))])
+
+
+def put_into(cache, path, new):
+    """Return a cache with another array at the end of a path."""
+    if not path:
+        return new
+    first, *rest = path
+    parts = [
+        put_into(each, rest, new) if name == first else each
+        for name, each in zip(fields_of(cache), cache, strict=True)
+    ]
+    return type(cache)(*parts) if hasattr(cache, "_fields") else tuple(parts)

@@ -1,17 +1,21 @@
 """One wrong output, without the catalogue: what it is instead of what it should be."""
 
 import inspect
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 
+from transformer_core import ops
+from transformer_practice.engine.exercise import OpExercise, fresh
 from transformer_practice.engine.explain import arguments, places, products, ratios
 from transformer_practice.engine.explain.catalogue import by_scaled, drops_otherwise
+from transformer_practice.engine.explain.pairs import by_change_and_factor
 from transformer_practice.engine.explain.stage import FEW, Case, listed, numbers
 from transformer_practice.engine.points import Draws, Point
-from transformer_practice.engine.runs import TOLERANCE, close
+from transformer_practice.engine.runs import EXPECTED, SMALL, TOLERANCE, close, largest
 
 ONLY_HERE = "is wrong only here"
+FEWEST = 100  # below it, whole numbers agree by chance
 NAMELESS = "a coefficient that depends on the sizes"
 
 
@@ -30,7 +34,7 @@ class Output:
             for point, run, right in zip(points, stage.own, stage.right, strict=True)
             if not run.failure and name in run.outputs and name in right.outputs
         ]
-        self.form = self.all and by_form(self)
+        self.form = by_form(self) if self.all else ""
         self.all = [c._replace(own=numbers(c.own), right=numbers(c.right)) for c in self.all]
         self.wrong = [] if self.form else [case for case in self.all if case.is_wrong]
         generic = [case for case in self.wrong if case.point.name.startswith("generic")]
@@ -60,6 +64,17 @@ class Output:
             found |= {f"(1 - {name})": 1 - value, f"(1 + {name})": 1 + value}
         return {name: np.full(len(self.cases), value) for name, value in found.items()}
 
+    @property
+    def has_another_shape(self) -> bool:
+        """Tell whether nothing more is known than that its shape is wrong."""
+        return self.form.endswith(").")
+
+    @property
+    def tells_much(self) -> bool:
+        """Tell whether its numbers cannot be what they are by chance."""
+        own = np.concatenate([case.own.ravel() for case in self.all])
+        return bool(np.isfinite(own).all() and ((own % 1).any() or np.abs(own).max() >= FEWEST))
+
     def explained(self) -> str:
         """Say what is wrong, if it is seen."""
         return self.first_of(
@@ -70,6 +85,7 @@ class Output:
             by_sign,
             self.few and arguments.by_substitution,
             self.few and by_exchange,
+            by_another,
             by_root,
             by_ratio,
             by_difference,
@@ -79,6 +95,7 @@ class Output:
             by_argument,
             self.few and products.by_products,
             by_terms_of_rows,
+            self.few and products.by_zeros,
             self.few and arguments.by_value,
             self.few and arguments.by_multiple,
         )
@@ -87,6 +104,7 @@ class Output:
         """Say where it is wrong, or what it does not depend on."""
         text = self.first_of(
             self.few and by_scaled,
+            self.few and by_change_and_factor,
             by_terms,
             self.few and self.everywhere and places.by_reach,
             by_lone_factors,
@@ -211,6 +229,37 @@ def by_exchange(output):
             "made in the same way?"
         )
     return ""
+
+
+def by_another(output):
+    """Find another operation of the package that gives this output at every point."""
+    exercise = output.exercise
+    if not isinstance(exercise, OpExercise):
+        return ""
+    floor = SMALL * largest(output.all[0].right)
+    for name in vars(ops):
+        found = (of_another(name, exercise, case.point) for case in output.all)
+        if all(
+            output.name in each and close(case.own, each[output.name], floor)
+            for case, each in zip(output.all, found, strict=True)
+        ):
+            return f"{output.name} is that of `{name}`."
+    return ""
+
+
+def of_another(name, exercise, point):
+    """Return what another operation comes to, under the names of an exercise's outputs."""
+    backward = getattr(ops, f"{name}_backward", None)
+    if not backward:
+        return {}
+    try:
+        with np.errstate(all="ignore"):
+            y, cache = getattr(ops, name)(*exercise.arguments(point))
+            gradients = backward(fresh(point.cotangent), cache)
+    except EXPECTED:
+        return {}
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    return {"y": y} | dict(zip((f"d{n}" for n in exercise.inputs), gradients, strict=False))
 
 
 def by_truth(output):
@@ -482,8 +531,10 @@ def by_change(output):
 def by_argument(output):
     """Find an argument that is returned as it is."""
     for key, value in output.cases[0].point.arguments.items():
+        if not isinstance(value, float | np.ndarray):
+            continue
         given = [np.asarray(case.point.arguments.get(key, np.nan)) for case in output.cases]
-        if isinstance(value, float | np.ndarray) and all(
+        if all(
             array.dtype.kind == "f" and array.size and close(case.own, array)
             for case, array in zip(output.cases, given, strict=True)
         ):
@@ -491,9 +542,27 @@ def by_argument(output):
     return ""
 
 
+def step_of(case, axis):
+    """Return in which steps an axis is to be read so that the output is right, or 0."""
+    size = case.own.shape[axis]
+    for step in range(2, size):
+        if size % step == 0:
+            order = np.arange(size).reshape(-1, step).T.ravel()
+            if close(np.take(case.own, order, axis), case.right):
+                return step
+    return 0
+
+
+def filled_otherwise(array, axes):
+    """Fill two axes with the numbers that they hold, in the other order."""
+    last = np.moveaxis(array, axes, (-2, -1))
+    return np.moveaxis(last.swapaxes(-1, -2).reshape(last.shape), (-2, -1), axes)
+
+
 def by_permutation(output):
     """Find an order of the axes, or along one axis, in which the output is right."""
     name, cases = output.name, output.cases
+    axes_of_all = range(min(case.own.ndim for case in output.all))
     for axes in permutations(range(cases[0].own.ndim)):
         if axes != tuple(sorted(axes)) and all(
             close(c.own.transpose(axes), c.right) for c in cases
@@ -504,10 +573,21 @@ def by_permutation(output):
         "one place further": lambda a, axis: np.roll(a, -1, axis),
         "one place earlier": lambda a, axis: np.roll(a, 1, axis),
     }
-    for axis in range(cases[0].own.ndim):
+    for axis in axes_of_all:
         for said, change in changes.items():
             if all(close(change(c.own, axis), c.right) for c in cases):
                 return f"{name} is right when axis {axis} is read {said}."
+        steps = [step_of(case, axis) for case in cases]
+        names = 0 not in steps and ratios.names_of(steps, output.sizes)
+        if names:
+            return f"{name} is right when axis {axis} is read in steps of {' or '.join(names)}."
+    for axes in combinations(axes_of_all, 2):
+        if all(close(filled_otherwise(c.own, axes), c.right) for c in output.all):
+            one, other = axes
+            return (
+                f"{name} is right when what is cut into axes {one} and {other} is dealt out in "
+                f"whole runs of axis {other}, and not in turn."
+            )
     scrambled = [
         not close(np.sort(case.own, axis=None), np.sort(case.right, axis=None)) for case in cases
     ]

@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.runs import values_at
+from transformer_practice.engine.runs import close, values_at
 
 POWERS = 1, -1, 2, -2, 0.5, -0.5
 MOST_ENTRIES = 60  # by which products are told apart first
@@ -30,6 +30,29 @@ def by_products(output):
     term = by_factor_of_a_term(output, cases, values)
     found = not term and best(output, gap, cases, values)
     return said_of_gap(output.name, *found) if found else term
+
+
+def by_zeros(output):
+    """Find what stands where the output should be 0, if it is right elsewhere."""
+    cases = output.wrong
+    zeros = [(case.right == 0) & (case.own != 0) for case in cases]
+    if zeros[0].sum() < 4 or not all(
+        at.any() and close(case.own[~at], case.right[~at])
+        for at, case in zip(zeros, cases, strict=True)
+    ):
+        return ""
+    values = [alphabet(output, case) for case in cases]
+    for name in values[0]:
+        factors = [
+            ratios.factor(case.own[at], np.broadcast_to(known[name], at.shape)[at])
+            for at, case, known in zip(zeros, cases, values, strict=True)
+            if name in known
+        ]
+        known_at = min(2, len(cases))  # where it is one number, it is no product
+        if len(factors) >= known_at and None not in factors and np.allclose(factors, factors[0]):
+            times = f"{factors[0]:.4g} * " * (not np.isclose(factors[0], 1))
+            return f"{output.name} is {times}{name} where it should be 0, and right elsewhere."
+    return ""
 
 
 def best(output, fraction, cases, values):
