@@ -10,11 +10,20 @@ from statistics import median
 
 from benchmarks.contenders import CONTENDERS
 from benchmarks.gpt import BATCH, LENGTH, PROMPT
+from benchmarks.published import LENGTH as LONGEST
+from benchmarks.published import PROMPT as ASKED
+from benchmarks.published import WRITTEN
 from benchmarks.race import RACES, ROOT, step_times
 from benchmarks.work import MASKED
+from studies._minilm import minilm_folder
 
 BATCHES = (8, 32)
 GPT_RACES = {"the GPT's step": BATCH, "the GPT's prefill": 1, "the GPT's decoding": 1}
+PUBLISHED_RACES = {
+    "BERT-base, a padded batch": 8,
+    "MiniLM, a padded batch": 32,
+    "GPT-2, tokens written": 1,
+}
 THREADS = 2
 STEPS = 100  # of each contender
 IMPORTS = 15
@@ -82,6 +91,17 @@ def measure_gpt(environment, steps):
     }
 
 
+def measure_published(environment, steps):
+    """Return the times of the races of published models in an environment."""
+    return {
+        "seconds": {
+            race: step_times(race, batch, environment, THREADS, max(5, steps // 5))
+            for race, batch in PUBLISHED_RACES.items()
+            if "MiniLM" not in race or minilm_folder()
+        }
+    }
+
+
 def measured(module, *arguments, environment):
     """Run a module of this folder in a process of its own, and return what it prints."""
     command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
@@ -114,6 +134,14 @@ def print_gpt(results, release):
         print_race(f"{race}, B = {GPT_RACES[race]}", RACES[race], times, before)
 
 
+def print_published(results, release):
+    """Print the races of published models, and beside them what was kept of the last release."""
+    print(f"\nPublished models: batches padded to {LONGEST}; {WRITTEN} tokens after {ASKED}")
+    for race, times in results["seconds"].items():
+        before = release["seconds"].get(race, {}) if release else {}
+        print_race(f"{race}, B = {PUBLISHED_RACES[race]}", RACES[race], times, before)
+
+
 def print_race(title, contenders, times, before):
     """Print the times of a race, with those of the last release if there are any."""
     print(f"\n{title:57}    ms  ours / it{columns(before)}")
@@ -143,7 +171,11 @@ def memory_ratio(results):
     return results["memory"]["taken"] / sum(results["memory"]["needed"].values())
 
 
-PARTS = {"mini-bert": (measure, print_table), "gpt": (measure_gpt, print_gpt)}
+PARTS = {
+    "mini-bert": (measure, print_table),
+    "gpt": (measure_gpt, print_gpt),
+    "published": (measure_published, print_published),
+}
 
 if __name__ == "__main__":
     main()

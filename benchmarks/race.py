@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from benchmarks import gpt
+from benchmarks import gpt, published
 from benchmarks.contenders import CONTENDERS
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +19,9 @@ RACES = {
     "the GPT's step": gpt.STEP,
     "the GPT's prefill": gpt.PREFILL,
     "the GPT's decoding": gpt.DECODE,
+    "BERT-base, a padded batch": published.BASE,
+    "MiniLM, a padded batch": published.SENTENCES,
+    "GPT-2, tokens written": published.WRITE,
 }
 
 

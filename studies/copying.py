@@ -7,7 +7,7 @@ from transformer_core.models import Bert, StackSpec
 from transformer_core.ops import log_softmax
 from transformer_core.optim import AdamW, warmup_stable_decay
 from transformer_core.tasks.bert.masking import masked_batches
-from transformer_core.tasks.bert.wordpiece import MASK
+from transformer_core.tasks.texts.wordpiece import MASK
 from transformer_core.training import train
 
 SEEDS = range(5)

@@ -2,37 +2,16 @@
 
 import time
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import partial
 
-from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
-from transformer_core.tasks.gpt.byte_pairs import train_byte_pairs
-from transformer_core.tasks.gpt.recipe import (
-    DEFAULTS,
-    HELD_OUT,
-    build,
-    learning_rate,
-    make_optimizer,
-)
-from transformer_core.tasks.gpt.windows import (
-    bits_per_byte,
-    join_texts,
-    token_bytes,
-    token_losses,
-    windows,
-)
-from transformer_core.tasks.texts.documentation import documentation
-from transformer_core.tasks.texts.documents import split
+from studies._gpt import layer_of, texts
+from transformer_core.layers import NormSpec
+from transformer_core.tasks.gpt.recipe import DEFAULTS, build, learning_rate, make_optimizer
+from transformer_core.tasks.gpt.windows import bits_per_byte, token_losses, windows
 from transformer_core.training import train
 
 SEEDS = range(5)
-SINCE = LayerSpec(
-    128,
-    AttentionSpec(4, bias=False, key_heads=2, transform="rotary_halves"),
-    384,
-    "pre",
-    NormSpec("rms_norm"),
-    "swiglu",
-)
+SINCE = layer_of(128, 384)
 # What is put back: what the specification of a layer and that of its attention get instead.
 BLOCKS = {
     "norm": ({"norm": NormSpec("layer_norm")}, {}),
@@ -59,14 +38,6 @@ def runs():
         yield {"back": "all", "seed": seed, "steps": AS_LONG}
 
 
-@cache
-def texts():
-    """The tokens to train on, those held out, and how many bytes each token has."""
-    training, held_out = split(documentation(), HELD_OUT)
-    pairs = train_byte_pairs(training, VOCABULARY)
-    return join_texts(pairs, training), join_texts(pairs, held_out), token_bytes(pairs)
-
-
 def settings_of(back, seed, hidden_width=SINCE.hidden_width):
     attention, layer = SINCE.attention, {}
     for block in KINDS[back]:
@@ -90,7 +61,7 @@ def of_equal_size(back, seed):
 
 def run(back, seed, steps=STEPS):
     """One training, and the bits per byte of the held-out names."""
-    ids, held_out, sizes = texts()
+    ids, held_out, sizes = texts(VOCABULARY)
     settings = of_equal_size(back, seed)
     gpt = build(settings)
     start = time.process_time()

@@ -10,9 +10,9 @@ from transformer_core.optim import Adam, AdamW, warmup_stable_decay
 from transformer_core.tasks.bert.counts import frequencies
 from transformer_core.tasks.bert.masking import mask, masked_batches, pack
 from transformer_core.tasks.bert.mini_bert import measure, mini_bert
-from transformer_core.tasks.bert.wordpiece import token_ids, train_wordpiece
 from transformer_core.tasks.texts.documentation import documentation
 from transformer_core.tasks.texts.documents import split
+from transformer_core.tasks.texts.wordpiece import token_ids, train_wordpiece
 from transformer_core.training import train
 
 SEEDS = range(5)

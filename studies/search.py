@@ -1,0 +1,193 @@
+"""Search in the documentation: by words, by a Mini-BERT before and after, by a real model."""
+
+import hashlib
+import tomllib
+from collections import Counter
+from functools import cache, partial
+from re import findall
+
+import numpy as np
+
+from book.living_models import read_script
+from studies import ROOT
+from studies._minilm import SHA256, minilm_folder
+from transformer_core.interop import load
+from transformer_core.layers import LayerSpec
+from transformer_core.models import BertEncoder, StackSpec
+from transformer_core.optim import AdamW, warmup_stable_decay
+from transformer_core.tasks.search import SentenceEncoder, embed, pairs, token_rows, with_ends
+from transformer_core.tasks.texts.documentation import documentation
+from transformer_core.training import train
+
+SEEDS = range(5)
+BATCH, STEPS, PEAK = 64, 60, 1e-3
+HELD_OUT = 0.05  # of the names: those that the Mini-BERT has not read either
+LENGTH = 64  # tokens of a text
+K1, B = 1.5, 0.75  # of BM25
+MINI_BERT = ROOT / "book/_static/models/mini_bert.js"
+QUESTIONS = ROOT / "studies/search_questions.toml"
+
+
+def runs():
+    """The settings of every run; that of all-MiniLM-L6-v2 needs ``_minilm``."""
+    for kind in ("tf-idf", "bm25", "mini-bert", "minilm"):
+        yield {"kind": kind, "seed": 0}
+    yield from ({"kind": "fine-tuned", "seed": seed} for seed in SEEDS)
+
+
+def run(kind, seed, steps=STEPS):
+    """The rank of the first right text, for each held-out name and for each question by hand."""
+    found = {}
+    match kind:
+        case "tf-idf" | "bm25":
+            scores_of = partial(by_words, kind)
+        case "minilm":
+            scores_of = partial(by_vectors, *minilm())
+        case _:
+            model, tokenizer = mini_bert()
+            if kind != "mini-bert":
+                found["losses"] = fine_tune(model, tokenizer, seed, steps)
+            scores_of = partial(by_vectors, model, tokenizer)
+    for name, (queries, texts, right) in searches().items():
+        found[name] = ranks(scores_of(queries, texts), right)
+    return found
+
+
+@cache
+def corpus():
+    """All pairs, and the places of those whose names are held out."""
+    found = pairs(documentation())
+    held_out = [k for k, pair in enumerate(found) if is_held_out(pair.name)]
+    return found, held_out
+
+
+def is_held_out(name):
+    """As ``split`` does it, which trained the Mini-BERT on the other side."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) < HELD_OUT * 2**64
+
+
+def searches():
+    """Two searches, each with its queries, its texts and the right ones of each query."""
+    found, held_out = corpus()
+    answers = [pair.answer for pair in found]
+    wholes = [f"{pair.question} {pair.answer}" for pair in found]
+    asked = questions()
+    return {
+        "held out": ([found[k].question for k in held_out], answers, [[k] for k in held_out]),
+        "by hand": (list(asked), wholes, list(asked.values())),
+    }
+
+
+def questions():
+    """The questions written by hand, with the places of the pairs that answer them."""
+    found, _ = corpus()
+    asked = {}
+    for question, answers in tomllib.loads(QUESTIONS.read_text("utf-8")).items():
+        wanted = [answer.partition(": ") for answer in answers]
+        asked[question] = [
+            k
+            for k, pair in enumerate(found)
+            if any(pair.name == name and pair.question.startswith(w) for name, _, w in wanted)
+        ]
+    return asked
+
+
+def ranks(scores, right):
+    """How many texts a reader looks at until the first right one, of equal scores all."""
+    found = []
+    for row, places in zip(scores, right, strict=True):
+        best = row[places].max()
+        others = np.delete(row, places)
+        found.append(1 + int((others >= best).sum()))
+    return found
+
+
+def words_of(text):
+    return findall(r"[a-z0-9]+", text.lower())
+
+
+def by_words(kind, queries, texts):
+    """The scores of every query and text by TF-IDF, as cosines, or by BM25."""
+    number = {w: k for k, w in enumerate(sorted({w for text in texts for w in words_of(text)}))}
+
+    def counts(rows):
+        table = np.zeros((len(rows), len(number)), np.float32)
+        for row, text in zip(table, rows, strict=True):
+            for word, count in Counter(words_of(text)).items():
+                if word in number:
+                    row[number[word]] = count
+        return table
+
+    asked, there = counts(queries), counts(texts)
+    texts_with = (there > 0).sum(axis=0)
+    if kind == "tf-idf":
+        weight = np.log(len(texts) / texts_with)
+        there *= weight
+        there /= np.linalg.norm(there, axis=1, keepdims=True)
+        return (asked * weight) @ there.T
+    weight = np.log1p((len(texts) - texts_with + 0.5) / (texts_with + 0.5))
+    sizes = there.sum(axis=1, keepdims=True)
+    there *= (K1 + 1) / (there + K1 * (1 - B + B * sizes / sizes.mean()))
+    return (asked * weight) @ there.T
+
+
+def by_vectors(model, tokenizer, queries, texts):
+    asked, there = (embed(model, tokenizer, rows, LENGTH) for rows in (queries, texts))
+    return asked @ there.T
+
+
+def mini_bert():
+    """The Mini-BERT of the page, in 8 bits, without its output layer, and its tokenizer."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    settings, weights = read_script(MINI_BERT)
+    pieces = {piece: k for k, piece in enumerate(settings["pieces"])}
+    tokenizer = Tokenizer(WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    spec = LayerSpec.from_settings(settings["spec"])
+    stack = StackSpec(len(pieces), settings["length"], settings["layers"])
+    encoder = BertEncoder(spec, stack, np.random.default_rng(0), embedding_norm=True)
+    encoder.set_parameters({n: a for n, a in weights.items() if n in encoder.parameters()})
+    return SentenceEncoder(encoder), with_ends(tokenizer)
+
+
+def fine_tune(model, tokenizer, seed, steps):
+    """Train on the pairs whose names are not held out; return the losses."""
+    found, held_out = corpus()
+    known = np.setdiff1d(np.arange(len(found)), held_out)
+
+    def batches():
+        rng = np.random.default_rng(seed)
+        while True:
+            order = rng.permutation(known)
+            for start in range(0, len(order) - BATCH + 1, BATCH):
+                part = [found[k] for k in order[start : start + BATCH]]
+                yield tuple(
+                    token_rows(tokenizer, [getattr(pair, side) for pair in part], LENGTH)
+                    for side in ("question", "answer")
+                )
+
+    history = train(
+        model,
+        AdamW(model.parameters(), PEAK),
+        batches(),
+        steps,
+        max_norm=1.0,
+        schedule=partial(
+            warmup_stable_decay,
+            steps=steps,
+            peak=PEAK,
+            warmup=steps // 10,
+            decay=steps - steps // 10,
+        ),
+    )
+    return [round(float(record["loss"]), 3) for record in history]
+
+
+def minilm():
+    encoder, tokenizer = load(minilm_folder(), sha256=SHA256)
+    return SentenceEncoder(encoder), tokenizer
