@@ -1,14 +1,10 @@
 r"""Trained models for the page: weights in 8 bits, in a script that ``_static/models.js`` reads.
 
-Each row of a matrix becomes whole numbers q of 8 bits times one number s, and no entry moves by
-more than half of its row's s:
-
-.. math:: x_{ij} \approx s_i\, q_{ij}, \qquad s_i = \max_j |x_{ij}| / 127
-
-The script calls ``models.register(name, {settings, shapes, data})``. ``data`` is base64 of the
-arrays, one after the other: of a matrix its scales as float32, then its whole numbers as int8; of
-any other array its numbers as float32. Numbers of more than one byte begin with the lowest. Nothing
-is compressed: rounded weights lose 5 % by it.
+The rows of a matrix are rounded by ``round_rows`` of the package (eq:round-rows). The script calls
+``models.register(name, {settings, shapes, data})``. ``data`` is base64 of the arrays, one after the
+other: of a matrix its scales as float32, then its whole numbers as int8; of any other array its
+numbers as float32. Numbers of more than one byte begin with the lowest. Nothing is compressed:
+rounded weights lose 5 % by it.
 """
 
 import base64
@@ -17,22 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-LARGEST = 127  # of the whole numbers in a row: from -127 to 127, the same on both sides
-
-
-def round_rows(matrix):
-    """The rows of a matrix (N, M) as q, int8 (N, M), and s, float32 (N, 1).
-
-    Raises ``ValueError`` for what is no matrix, is empty, or holds a number that is not finite.
-    """
-    if matrix.ndim != 2 or not matrix.size:
-        raise ValueError(f"matrix: expected one of (N, M), got {matrix.shape}")
-    if not np.isfinite(matrix).all():
-        raise ValueError("matrix: expected finite numbers, got others")
-    largest = np.abs(matrix).max(axis=1, keepdims=True)
-    scales = (largest / LARGEST).astype(np.float32)
-    steps = np.where(scales > 0, scales, 1)
-    return np.rint(matrix / steps).clip(-LARGEST, LARGEST).astype(np.int8), scales
+from transformer_core.ops import round_rows
 
 
 def in_eight_bits(parameters):

@@ -94,19 +94,21 @@ class Confusion(SphinxDirective):
 
 
 def blind(findings):
-    """How the reports on two sets of unseen answers were graded."""
+    """How the reports on three sets of unseen answers were graded."""
     folder = ROOT / "tests/practice"
-    answers = [
-        answer
-        for path in sorted((folder / "unseen").glob("*.toml"))
-        for answer in tomllib.loads(path.read_text(encoding="utf-8"))["answer"]
-    ]
-    second = (folder / "unseen_second.toml").read_text(encoding="utf-8")
-    exercises = tomllib.loads(second)["exercise"]
-    wrong = [each for exercise in exercises for each in exercise["wrong"]]
-    right = len(exercises) + sum(answer["kind"] == "right" for answer in answers)
+    first, third = (
+        [answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]]
+        for name in ("unseen/*.toml", "unseen_third.toml")
+    )
+    second = read_toml(folder / "unseen_second.toml")["exercise"]
+    wrong = [each for exercise in second for each in exercise["wrong"]]
+    right = len(second) + sum(answer["kind"] == "right" for answer in first + third)
+    later = [a.get("later", a["grade"]) for a in third if "grade" in a]
     rows = [
-        graded("First set", [answer["grade"] for answer in answers if "grade" in answer]),
+        graded("Third set", later),
+        graded("of these, two mistakes", [a.get("later", a["grade"]) for a in third if "two" in a]),
+        graded("Third set, before", [answer["grade"] for answer in third if "grade" in answer]),
+        graded("First set", [answer["grade"] for answer in first if "grade" in answer]),
         graded("Second set", [each["grade"] for each in wrong]),
         graded("Second set, later", [each.get("later", each["grade"]) for each in wrong]),
     ]
@@ -118,6 +120,10 @@ def blind(findings):
             f"\nAll {right} right answers are called right.",
         ]
     )
+
+
+def read_toml(path):
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def graded(title, grades):

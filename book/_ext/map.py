@@ -14,7 +14,7 @@ from figures import attribute, load
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
-WIDTH, HEIGHT, GAP = 312, 400, 12  # of a panel, in pixels, and between two
+WIDTH, HEIGHT, GAP = 312, 499, 12  # of a panel, in pixels, and between two
 CHAPTER = re.compile(r"book/(\d{3}_\w+)$")
 
 

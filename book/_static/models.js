@@ -191,12 +191,14 @@ const models = (() => {
     const { "tokens.table": table, "positions.table": positions, "readout.bias": bias } = p;
     const norm = layerNorm(p, "embedding_norm", spec.norm), body = encoder(p, spec, layers);
     return {
-      // Logits (1, V) of what may stand at a place of a sequence of ids.
-      forward: (sequence, place) => {
+      // Logits (1, V) of what may stand at a place of a sequence of ids, of which the encoder may be
+      // given one without its row: zeros.
+      forward: (sequence, place, without = null) => {
         const T = sequence.length, D = spec.width;
         const [rows] = core.embedding(core.ids([sequence]), table);
         const sum = core.map(rows, (v, n) => v + positions.data[n]);
         const [x] = norm ? norm.forward(sum) : [sum];
+        if (without !== null) x.data.fill(0, without * D, (without + 1) * D);
         const [h, bodyCache] = body.forward(x);
         const [row, rowCache] = core.embedding(core.ids([place]), core.reshape(h, [T, D]));
         const [logits, readout] = core.tiedReadout(row, table, bias);

@@ -4,7 +4,7 @@ import numpy as np
 from margin_figures import Sketch
 
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
 
 vocabulary, rows, columns = 8192, 4, 16
 ids = np.full((1, rows * columns), len(SPECIAL_TOKENS))

@@ -18,7 +18,16 @@ explore("cost", ({ stage, controls, say }) => {
       tables: true, share: 1, tied: true, biased: true },
     base: { text: "BERT-base", B: 32, T: 512, D: 768, H: 12, F: 3072, V: 30522, L: 12, tables: true, share: 0.15, tied: true, segments: 2,
       embeddingNorm: true, biased: true, gelu: true },
+    seven: { text: "a GPT of 7 billion (GPT-3 6.7B)", B: 8, T: 2048, D: 4096, H: 32, F: 16384, V: 50257, L: 32, tables: true, share: 1,
+      tied: true, finalNorm: true, biased: true, gelu: true },
   };
+  // A story in three steps: a model, the tokens that it is to read, and a machine by its two roofs.
+  const LAPTOP = { rate: 100e9, bandwidth: 40e9 };
+  const STORY = [
+    { label: "1. Mini-BERT on a laptop", name: "trained", tokens: 3200 * 16 * 64, ...LAPTOP },
+    { label: "2. BERT-base on the same laptop", name: "base", tokens: 1e6 * 256 * 512, ...LAPTOP },
+    { label: "3. Seven billion on an accelerator", name: "seven", tokens: 1e12, rate: 10 ** 14.5, bandwidth: 10 ** 12.5 },
+  ];
   const LETTERS = { B: "sequences B", T: "positions T", D: "width D", H: "heads H", F: "hidden F", V: "vocabulary V", L: "layers L" };
   // Powers of 2, and halfway between them; two steps double.
   const NICE = Array.from({ length: 40 }, (_, n) => (n % 2 ? 3 : 2) * 2 ** (n >> 1) / 2).filter(Number.isInteger);
@@ -28,7 +37,7 @@ explore("cost", ({ stage, controls, say }) => {
     return [...new Set([...NICE, ...extra])].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
   };
   const START = "bert8";
-  const state = { name: START, ...MODELS[START], every: false, square: true, rate: 100e9, bandwidth: 40e9 };
+  const state = { name: START, ...MODELS[START], every: false, square: true, tokens: STORY[0].tokens, ...LAPTOP };
 
   const total = (parts) => Object.values(parts).reduce((sum, v) => sum + v, 0);
   const halfToEven = (v) => (Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v));
@@ -95,7 +104,7 @@ explore("cost", ({ stage, controls, say }) => {
   const operationsText = (v) => (v < 1e7 ? exact(v)
     : v < 1e15 ? scaled(v, [[1e12, "trillion"], [1e9, "billion"], [1e6, "million"]]) : power(v, 2));
   const bytes = (v) => scaled(v, [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]]);
-  const seconds = (v) => scaled(v, [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
+  const seconds = (v) => scaled(v, [[31557600, "years"], [86400, "days"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
   const times = (v) => (v < 1000 ? number(v) : power(v, 2));
   const ROWS = {
     parameters: ["parameters", exact], operations: ["operations of a step", operationsText],
@@ -176,6 +185,10 @@ explore("cost", ({ stage, controls, say }) => {
     writeMasked(now.masked, exact(now.masked));
     writeRate(state.rate, operationsText(state.rate));
     writeBandwidth(state.bandwidth, `${bytes(state.bandwidth)}/s`);
+    const whole = (total(now.time) * state.tokens) / (state.B * state.T);
+    writeWhole(whole, `${operationsText(state.tokens)} tokens take ${seconds(whole)}`);
+    steps.forEach((step, n) => step.setAttribute("aria-pressed", STORY[n].name === choice.value && STORY[n].tokens === state.tokens
+      && STORY[n].rate === state.rate && STORY[n].bandwidth === state.bandwidth));
     say((D % H ? `${H} heads do not divide the width ${D}: there is no such model. ` : "") + move
       + (T > 2 * D + F ? " The products with T² take more operations than the rest of a layer."
         : T > 2 * D ? " The products with T² take more operations than the projections." : ` T² would lead from T = ${exact(2 * D + F)} on.`)
@@ -198,15 +211,24 @@ explore("cost", ({ stage, controls, say }) => {
   const writeMasked = explore.readout(numbers, "masked", "rows read out, M =");
   const writeRate = explore.readout(numbers, "rate", "operations a second");
   const writeBandwidth = explore.readout(numbers, "bandwidth", "memory");
+  const writeWhole = explore.readout(numbers, "whole", "the training, at least:");
+  const story = make("div", { className: "story" });
+  controls.append(story);
+  const steps = STORY.map(({ label, name, tokens, rate, bandwidth }) => explore.button(story, label, () => {
+    Object.assign(state, { tokens, rate, bandwidth });
+    choose(name);
+  }));
 
   const choice = explore.choice(controls, { name: "model", label: "model", value: START,
     options: Object.fromEntries(Object.entries(MODELS).map(([name, { text }]) => [name, text])) }, (name) => choose(name));
   const own = new Option("other sizes", "");
   own.hidden = true;
   choice.add(own);
+  const sizes = make("div", { className: "controls" });
+  controls.append(make("details", {}, make("summary", {}, "Change the sizes"), sizes));
   const sliders = Object.fromEntries(Object.keys(LETTERS).map((letter) => {
     const values = valuesOf(letter);
-    const slider = explore.slider(controls, { name: letter, label: LETTERS[letter], min: 0, max: values.length - 1, step: 1,
+    const slider = explore.slider(sizes, { name: letter, label: LETTERS[letter], min: 0, max: values.length - 1, step: 1,
       value: values.indexOf(state[letter]), format: (n) => exact(values[n]) }, (n) => {
       state[letter] = values[n];
       if (letter === "D" && state.square) move("F", 4 * values[n]);
@@ -220,19 +242,20 @@ explore("cost", ({ stage, controls, say }) => {
     slider.value = values.indexOf(value);
   };
   const choose = (name) => {
-    const kept = { name, every: state.every, square: state.square, rate: state.rate, bandwidth: state.bandwidth };
+    const { every: all, square, tokens, rate, bandwidth } = state, kept = { name, every: all, square, tokens, rate, bandwidth };
     for (const key of Object.keys(state)) delete state[key];
     Object.assign(state, MODELS[name], kept);
     for (const letter of Object.keys(LETTERS)) move(letter, state[letter]);
     for (const field of [sliders.V.slider.field, every]) field.disabled = !state.tables;
-    update(`${MODELS[name].text}.`);
+    const { peak: needed, time } = count(state);
+    update(`${MODELS[name].text[0].toUpperCase()}${MODELS[name].text.slice(1)}: ${bytes(total(needed))} at the peak, ${seconds(total(time))} a step.`);
   };
-  explore.toggle(controls, { name: "square", label: "F = 4D", checked: true }, (checked) => {
+  explore.toggle(sizes, { name: "square", label: "F = 4D", checked: true }, (checked) => {
     state.square = checked;
     if (checked) move("F", 4 * state.D);
     update();
   });
-  const every = explore.toggle(controls, { name: "every", label: "read out every position" }, (checked) => {
+  const every = explore.toggle(sizes, { name: "every", label: "read out every position" }, (checked) => {
     state.every = checked;
     update();
   });

@@ -7,6 +7,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const { examples, megabytes } = JSON.parse(figure.querySelector("script").textContent);
   const small = figure.classList.contains("front");
   let asked = 0; // which of the five words
+  let out = null; // which token is left out
   let model, pieces, longest, later;
 
   // What there is to see, top down.
@@ -22,13 +23,17 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const words = make("table", { className: "guesses" });
   const question = make("p");
   const tokens = make("div", { className: "tokens" });
-  const answers = make("div", {}, words, question, tokens);
+  const change = make("p", { className: "change" });
+  const answers = make("div", {}, words, question, tokens, change);
+  const heads = make("div", { className: "heads" });
+  const legend = make("p", {}, "Attention weights: a row for each layer, in it the heads, and the mean weight on the token before (←) or after (→).");
   const map = make("div", { className: "map", tabIndex: 0, hidden: true });
+  legend.hidden = heads.hidden = true;
   map.setAttribute("role", "group");
   map.setAttribute("aria-label", "Attention weights");
-  stage.append(make("label", { className: "sentence" }, "A sentence with a gap, ___ ", field), ways, answers, map);
+  stage.append(make("label", { className: "sentence" }, "A sentence with a gap, ___ ", field), ways, answers, legend, heads, map);
 
-  let measure = "norm", layer = "0", head = "0";
+  let measure = "norm", layer = 0, head = 0;
   if (!small) {
     explore.choice(controls, { name: "measure", label: "Where the answer came from", value: measure, options: {
       norm: "length of the gradient", product: "gradient times input" } },
@@ -71,17 +76,94 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
     question.textContent = `Why ${joined(shown.words[asked][0])}? ${measure === "norm"
       ? "How long the gradient of −ln p is at each token’s input to the encoder:"
       : "The gradient of −ln p times each token’s input to the encoder; below 0, green, the token speaks for the word:"}`;
+    const focused = [...tokens.children].indexOf(document.activeElement);
     tokens.replaceChildren(...shown.tokens.map((token, n) => {
       const bar = make("span", { className: values[n] < 0 ? "bar for" : "bar" });
       bar.style.height = `${(3 * Math.abs(values[n])) / largest}rem`;
       const value = make("small");
       show(value, values[n]);
-      return make("span", {}, bar, token, value);
+      if (n === 0 || n === shown.tokens.length - 1) return make("span", {}, bar, token, value);
+      const chip = make("button", { type: "button" }, bar, make("span", {}, token), value);
+      if (!small) chip.setAttribute("aria-pressed", n === out);
+      chip.addEventListener("click", () => (small ? hide : leaveOut)(n));
+      return chip;
     }));
+    if (focused >= 0) tokens.children[focused]?.focus();
+    drawChange();
+  };
+
+  // What the loss of the word becomes without a token: measured, and as the gradient promises it.
+  const drawChange = () => {
+    if (small) {
+      change.textContent = "Press a token to ask for its word instead; this gap is filled with the likeliest word.";
+      return;
+    }
+    const [piece, p] = shown.words[asked], loss = make("output", { name: "loss", ariaLive: "off" });
+    show(loss, -Math.log(p));
+    change.replaceChildren(`−ln p(${joined(piece)}) = `, loss);
+    if (out === null || shown.without === undefined) return change.append(". Press a token to leave it out.");
+    const [measured, promised] = ["measured", "promised"].map((name) => make("output", { name, ariaLive: "off" }));
+    const signed = (v) => `${v < 0 ? "" : "+"}${number(v)}`;
+    for (const [element, value] of [[measured, shown.without + Math.log(p)], [promised, -shown.products[out]]])
+      show(element, value, signed(value));
+    change.append(`. Without “${shown.tokens[out]}” it changes by `, measured, "; the gradient promised ", promised, ".");
+  };
+
+  const leaveOut = (n) => {
+    out = n === out ? null : n;
+    if (model) compute();
+    else wake();
+  };
+
+  // The sentence with a gap in another place.
+  const hide = (n) => {
+    const starts = shown.tokens.map((token, k) => (token.startsWith("##") ? -1 : k)).filter((k) => k > 0);
+    const places = [...field.value.matchAll(/_{2,}|\[mask\]|[\p{P}\p{S}]|[^\p{P}\p{S}\s]+/giu)];
+    const word = places[starts.findLastIndex((k) => k <= n)], gap = places[starts.indexOf(shown.place)];
+    if (!word || !gap || word === gap) return;
+    const filled = [[gap, shown.words[0][0].replace("##", "")], [word, "___"]].sort(([a], [b]) => b.index - a.index);
+    for (const [{ index, 0: old }, text] of filled)
+      field.value = field.value.slice(0, index) + text + field.value.slice(index + old.length);
+    answer();
+  };
+
+  // All heads in small, one of them in large below; under each the weight on the token before or after.
+  const drawHeads = () => {
+    const focused = [...heads.querySelectorAll("button")].indexOf(document.activeElement);
+    heads.replaceChildren(...shown.attention.flatMap(({ shape: [H, T], data }, l) => Array.from({ length: H }, (_, h) => {
+      const at = (t, s) => data[(h * T + t) * T + s];
+      const neighbour = (by) => {
+        const all = Array.from({ length: T - 1 }, (__, t) => (by < 0 ? at(t + 1, t) : at(t, t + 1)));
+        return all.reduce((a, b) => a + b) / all.length;
+      };
+      const [before, after] = [neighbour(-1), neighbour(1)], value = make("small");
+      show(value, Math.max(before, after), `${before > after ? "←" : "→"} ${number(Math.max(before, after))}`);
+      const choose = make("button", { type: "button" });
+      const small = explore.canvas(choose, T, T, "");
+      small.setAttribute("aria-hidden", true);
+      for (const level of [0.05, 0.2, 0.5]) {
+        let d = "";
+        for (let t = 0; t < T; t += 1)
+          for (let s = 0; s < T; s += 1) if (at(t, s) > level) d += `M${s} ${t}h1v1h-1z`;
+        draw(small, "path", { d });
+      }
+      small.style.maxWidth = "";
+      choose.setAttribute("aria-pressed", l === layer && h === head);
+      choose.setAttribute("aria-label", `Layer ${l}, head ${h}: ${value.textContent}`);
+      choose.append(value);
+      choose.addEventListener("click", () => {
+        [layer, head] = [l, h];
+        drawHeads();
+        drawMap();
+        say(`Layer ${l}, head ${h}: on average ${number(before)} on the token before, ${number(after)} on the token after.`);
+      });
+      return choose;
+    })));
+    if (focused >= 0) heads.querySelectorAll("button")[focused].focus();
   };
 
   const drawMap = () => {
-    const weights = shown.attention[layer], [, T] = weights.shape, at = Number(head) * T * T;
+    const weights = shown.attention[layer], [, T] = weights.shape, at = head * T * T;
     const cell = T > 20 ? 16 : 22, left = 8 * Math.max(...shown.tokens.map((token) => token.length)) + 6;
     const side = left + T * cell;
     map.replaceChildren();
@@ -105,8 +187,11 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const drawAll = () => {
     answers.style.visibility = "";
     drawWords();
-    map.hidden = small || !shown.attention;
-    if (!map.hidden) drawMap();
+    map.hidden = heads.hidden = legend.hidden = small || !shown.attention;
+    if (!map.hidden) {
+      drawHeads();
+      drawMap();
+    }
     if (!shown.norms) return; // they come later
     drawTokens();
     const [piece, p] = shown.words[asked], word = joined(piece);
@@ -117,7 +202,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
 
   const nothing = (why) => {
     answers.style.visibility = "hidden"; // keeps its place, so that the page below does not jump
-    map.hidden = true;
+    map.hidden = heads.hidden = legend.hidden = true;
     say(why);
   };
 
@@ -140,6 +225,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
       const gradients = models.influence(model, forward, best[asked].id);
       shown.norms = gradients.map(({ norm }) => norm);
       shown.products = gradients.map(({ product }) => product);
+      if (out !== null) [shown.without] = core.crossEntropy(model.forward(ids, place, out)[0], core.ids([best[asked].id]));
       drawAll();
     };
     if (ids.length <= 32) return explain();
@@ -149,6 +235,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
 
   const answer = () => {
     asked = 0;
+    out = null;
     if (model) return compute();
     const stored = examples.find(({ sentence }) => sentence === field.value);
     if (!stored) return wake();
@@ -165,7 +252,6 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
       model = models.bert(file);
       pieces = models.wordPiece(file.settings.pieces);
       longest = file.settings.length;
-      if (!small) chooseHead(file.settings);
       ask.remove();
       figure.classList.add("loaded");
       compute();
@@ -174,14 +260,6 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
       ask.textContent = "Try again";
       say(error.message);
     }
-  };
-
-  const chooseHead = ({ layers, spec }) => {
-    const upTo = (n) => Object.fromEntries(Array.from({ length: n }, (_, k) => [k, String(k)]));
-    explore.choice(controls, { name: "layer", label: "Attention of layer", options: upTo(layers), value: layer },
-      (value) => { layer = value; drawMap(); });
-    explore.choice(controls, { name: "head", label: "Head", options: upTo(spec.attention.heads), value: head },
-      (value) => { head = value; drawMap(); });
   };
 
   const ask = explore.button(controls, `Load the model (${number(megabytes, 1)} MB)`, wake);

@@ -300,7 +300,7 @@ const museum = (() => {
 })();
 
 explore("museum", ({ stage, controls, say }) => {
-  const { make, draw, canvas, number, power, show, choice, button, still } = explore;
+  const { make, draw, canvas, number, power, show, readout, choice, button, still } = explore;
   const STEPS = 300, AT_ONCE = 5, SMOOTH = 20, EYE = 0.8;
   const ALARM = { fresh: 1e-4, random: 1e-6, theorem: 1e-4 };
   const asked = new URLSearchParams(location.search);
@@ -331,13 +331,40 @@ explore("museum", ({ stage, controls, say }) => {
   const heading = (text) => make("th", { scope: "col" }, text);
   stage.append(make("table", { className: "judges" },
     make("thead", {}, make("tr", {}, ...["Judge", "Finds", "Says"].map(heading))), body));
+  // A bet says beforehand what a judge will say of an exhibit; what it says first settles the bet.
+  const BETS = { "": "Your bet?", alarm: "Bet: alarm", silence: "Bet: silence" };
+  const settled = new Map(), anew = [];
   const judge = (name, title) => {
-    const value = make("output", { name, ariaLive: "off" }), verdict = make("td");
-    body.append(make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, value), verdict));
+    const value = make("output", { name, ariaLive: "off" });
+    const verdict = make("span", { className: "verdict" }), cell = make("td", {}, verdict);
+    let bet = "";
+    const write = (end = "") => {
+      press.textContent = BETS[bet] + end;
+      press.setAttribute("aria-label", `${press.textContent} ${title}`);
+    };
+    const press = button(cell, "", () => {
+      const names = Object.keys(BETS);
+      bet = names[(names.indexOf(bet) + 1) % names.length];
+      write();
+      say(bet ? `You bet on ${bet}. ${title}.` : `No bet. ${title}.`);
+    });
+    anew.push(() => {
+      bet = "";
+      press.disabled = settled.has(`${name} ${mistake}`);
+      write();
+    });
+    body.append(make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, value), cell));
     return (found, text, alarm) => {
       show(value, found, text);
       verdict.textContent = alarm === null ? "–" : alarm ? "✗ alarm" : mistake === "no mistake" ? "silent" : "missed";
-      verdict.className = alarm ? "alarm" : "";
+      verdict.classList.toggle("alarm", Boolean(alarm));
+      if (alarm === null || press.disabled) return;
+      press.disabled = true;
+      const won = bet ? alarm === (bet === "alarm") : null;
+      settled.set(`${name} ${mistake}`, won);
+      if (bet) write(won ? " ✓" : " ✗");
+      const taken = [...settled.values()].filter((one) => one !== null), right = taken.filter(Boolean).length;
+      writeBets(right, `${right} of ${taken.length}`);
     };
   };
   const judges = {
@@ -346,6 +373,10 @@ explore("museum", ({ stage, controls, say }) => {
     random: judge("random", "Central differences: a random point, three sequences"),
     theorem: judge("theorem", "Six theorems"),
   };
+  const numbers = make("p", { className: "numbers" });
+  stage.append(numbers);
+  const writeBets = readout(numbers, "bets", "bets won");
+  writeBets(0, "0 of 0");
 
   const smooth = (losses) => losses.map((_, n) => {
     const part = losses.slice(Math.max(0, n - SMOOTH + 1), n + 1);
@@ -424,7 +455,8 @@ explore("museum", ({ stage, controls, say }) => {
   choice(controls, { name: "mistake", label: "Plant", value: mistake, options }, (name) => {
     mistake = name;
     forget();
-    say("Which judge will hear it? Guess before you ask.");
+    for (const begin of anew) begin();
+    say("Which judge will hear it? Bet before you ask.");
   });
   button(controls, "Ask the judges", () => say(tell(examine())));
   button(controls, "Train", train);
@@ -432,6 +464,7 @@ explore("museum", ({ stage, controls, say }) => {
   const link = make("a", {}, "Link to this run");
   controls.append(link);
   forget();
+  for (const begin of anew) begin();
   say("Both encoders start from the same numbers and read the same sentences.");
   if (asked.has("exhibit")) train();
 });

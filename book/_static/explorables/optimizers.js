@@ -1,8 +1,8 @@
 // Four optimisers in a narrow valley, and what an outlier does to each.
 explore("optimizers", ({ stage, controls, say }) => {
-  const { canvas, choice, draw, handle, make, number, power, show, slider, toggle } = explore;
+  const { button, canvas, choice, draw, handle, make, number, play, power, show, slider } = explore;
   const STEPS = 60, FLAT = 1, STEEP = 25, CENTRE = [2, 1];
-  const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, outlier: true, at: 30, size: -60 };
+  const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, at: 30, size: -60, now: STEPS };
   const KINDS = {
     sgd: { text: "SGD", hue: "blue", wide: 4, make: (theta) => core.sgd(theta, 10 ** state.rate) },
     momentum: { text: "momentum", hue: "orange", make: (theta) => core.sgd(theta, 10 ** state.rate, 0.9) },
@@ -23,7 +23,7 @@ explore("optimizers", ({ stage, controls, say }) => {
     const theta = core.from(state.start), optimizer = kind.make({ theta }), path = [[...theta.data]], lengths = [], roots = [];
     for (let step = 1; step <= STEPS; step += 1) {
       const grad = gradient(theta.data);
-      if (outlier && step === state.at) grad.forEach((_, i) => { grad[i] += state.size; });
+      if (step === state.at) grad.forEach((_, i) => { grad[i] += outlier; });
       optimizer.step({ theta: core.from(grad) });
       path.push([...theta.data]);
       roots.push(Math.sqrt((optimizer.secondMoment?.theta.data[0] ?? 0) / (1 - 0.999 ** step)));
@@ -49,6 +49,8 @@ explore("optimizers", ({ stage, controls, say }) => {
   };
   const ways = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
     draw(land, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
+  const runners = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
+    draw(land, "circle", { r: 5, fill: `var(--${hue})`, stroke: "var(--face)", "stroke-width": 1.5 })]));
   cross(at(CENTRE), "minimum");
   cross(at([0, 0]), "0");
   const grip = handle(map, { label: "start", axes: "xy", x: 0, y: 0, radius: 11, step: 10 }, (x, y) => {
@@ -72,15 +74,20 @@ explore("optimizers", ({ stage, controls, say }) => {
     draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
   const thin = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
     draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, opacity: 0.6 })]));
+  const head = draw(chart, "line", { y1: 20, y2: 212, stroke: "var(--ink)" });
   const throwAt = handle(chart, { label: "step of the outlier", x: 0, y: 222, radius: 11, step: 280 / STEPS },
-    (x) => { steps.value = Math.round(((x - 38) * STEPS) / 280); outlierAt(steps.value); });
+    (x) => {
+      state.at = Math.max(2, Math.min(STEPS, Math.round(((x - 38) * STEPS) / 280)));
+      paint();
+      tell(`The outlier comes in step ${state.at}.`);
+    });
   const note = draw(chart, "text", { y: 227 });
 
-  const head = (text) => make("th", { scope: "col" }, text);
-  const cells = Object.fromEntries(Object.keys(KINDS).map((name) => [name, ["at", "distance", "without"].map((column) =>
-    make("output", { ariaLive: "off", name: `${name}-${column}` }))]));
+  const column = (text) => make("th", { scope: "col" }, text);
+  const cells = Object.fromEntries(Object.keys(KINDS).map((name) => [name, ["at", "distance", "without"].map((what) =>
+    make("output", { ariaLive: "off", name: `${name}-${what}` }))]));
   stage.append(make("table", { className: "values" },
-    make("thead", {}, make("tr", {}, make("td"), head("step there"), head("distance at the end"), head("without it"))),
+    make("thead", {}, make("tr", {}, make("td"), column("outlier’s step"), column("distance now"), column("without it"))),
     make("tbody", {}, ...Object.entries(KINDS).map(([name, { text, hue }]) => {
       const row = make("th", { scope: "row" }, text);
       row.style.color = `var(--${hue})`;
@@ -109,25 +116,31 @@ explore("optimizers", ({ stage, controls, say }) => {
     paint();
     tell(state.turned ? "Both entries have steep gradients now: one rate each does not help Adam." : "Each entry has a curvature of its own.");
   });
-  toggle(controls, { name: "outlier", label: "throw an outlier", checked: true }, (on) => {
-    state.outlier = on;
-    paint();
-    tell(on ? `An outlier in step ${state.at}.` : "No outlier.");
-  });
-  const outlierAt = (value) => {
-    state.at = value;
-    paint();
-    tell(`The outlier comes in step ${value}.`);
-  };
-  const steps = slider(controls, { name: "at", label: "in step", min: 2, max: STEPS, step: 1, value: state.at, format: String }, outlierAt);
-  slider(controls, { name: "size", label: "added to both gradients", min: -200, max: 200, step: 10, value: state.size, format: (v) => number(v, 0) }, (value) => {
+  slider(controls, { name: "size", label: "outlier, added to both gradients", min: -200, max: 200, step: 10, value: state.size, format: (v) => number(v, 0) }, (value) => {
     state.size = value;
     paint();
-    tell(`The outlier adds ${number(value, 0)} to both gradients.`);
+    tell(value ? `The outlier adds ${number(value, 0)} to both gradients.` : "No outlier.");
+  });
+  const clock = slider(controls, { name: "now", label: "step now", min: 0, max: STEPS, step: 1, value: state.now, format: String }, (value) => {
+    state.now = value;
+    paint();
+    tell("");
+  });
+  const runTo = (step) => {
+    clock.value = state.now = step;
+    paint();
+    tell("");
+  };
+  button(controls, "Race", () => {
+    runTo(0);
+    play(stage, 5, STEPS, runTo);
   });
 
-  const tell = (first) => say(`${first} At the end: ${Object.entries(KINDS).map(([name, { text }]) =>
-    `${text} ${cells[name][1].textContent}`).join(", ")} from the minimum.`);
+  const tell = (first) => {
+    const order = Object.keys(KINDS).sort((a, b) => cells[a][1].dataset.value - cells[b][1].dataset.value);
+    say(`${first} After ${state.now} steps: ${order.map((name) =>
+      `${KINDS[name].text} ${cells[name][1].textContent}`).join(", ")} from the minimum.`);
+  };
   const size = (v) => (v >= 0.01 && v < 1000 ? number(v) : power(v));
 
   const paint = () => {
@@ -135,11 +148,14 @@ explore("optimizers", ({ stage, controls, say }) => {
     contours.forEach((contour) => contour.setAttribute("transform", `rotate(${degrees} ${x} ${y})`));
     beyond.replaceChildren();
     for (const [name, kind] of Object.entries(KINDS)) {
-      const { path, lengths, roots } = descend(kind, state.outlier), calm = descend(kind, false);
-      ways[name].setAttribute("d", path.map((theta, n) => `${n ? "L" : "M"} ${at(theta).join(" ")}`).join(" "));
-      for (const [line, values] of [[lines, lengths], [thin, calm.lengths]])
+      const { path, lengths, roots } = descend(kind, state.size), calm = descend(kind, 0);
+      const [x, y] = at(path[state.now]);
+      runners[name].setAttribute("cx", x);
+      runners[name].setAttribute("cy", y);
+      ways[name].setAttribute("d", path.slice(0, state.now + 1).map((theta, n) => `${n ? "L" : "M"} ${at(theta).join(" ")}`).join(" "));
+      for (const [line, values] of [[lines, lengths.slice(0, state.now)], [thin, calm.lengths]])
         line[name].setAttribute("d", values.map((length, n) => `${n ? "L" : "M"} ${across(n + 1)} ${up(length)}`).join(" "));
-      [lengths[state.at - 1], distance(path[STEPS]), distance(calm.path[STEPS])].forEach((value, n) => show(cells[name][n], value, size(value)));
+      [lengths[state.at - 1], distance(path[state.now]), distance(calm.path[state.now])].forEach((value, n) => show(cells[name][n], value, size(value)));
       const longest = Math.max(...lengths);
       if (longest > 100)
         draw(beyond, "text", { x: 318, y: 36 + 14 * beyond.children.length, "text-anchor": "end", style: `fill: var(--${kind.hue})` },
@@ -149,13 +165,16 @@ explore("optimizers", ({ stage, controls, say }) => {
     grip.place(...at(state.start), state.start.map((v) => number(v, 1)).join(", "));
     grip.point.dataset.value = state.start;
     throwAt.place(across(state.at), 222, `step ${state.at}`);
-    for (const end of ["x1", "x2"]) when.setAttribute(end, across(state.at));
-    when.setAttribute("opacity", state.outlier ? 1 : 0.25);
+    for (const end of ["x1", "x2"]) {
+      when.setAttribute(end, across(state.at));
+      head.setAttribute(end, across(state.now));
+    }
+    when.setAttribute("opacity", state.size ? 1 : 0.25);
     note.setAttribute("x", across(state.at) + (state.at > 30 ? -16 : 16));
     note.setAttribute("text-anchor", state.at > 30 ? "end" : "start");
-    note.textContent = state.outlier ? `outlier in step ${state.at}` : `step ${state.at}`;
+    note.textContent = state.size ? `outlier in step ${state.at}` : `step ${state.at}`;
   };
 
   paint();
-  say("Throw the outlier earlier and later, larger and smaller: momentum goes on with it, and Adam hardly moves, but divides by it for long.");
+  say("Let them race, then throw the outlier earlier and later, larger and smaller: momentum goes on with it, and Adam hardly moves, but divides by it for long.");
 });

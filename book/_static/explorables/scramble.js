@@ -12,6 +12,7 @@ explore("scramble", ({ stage, controls, say }) => {
   const drawing = explore.canvas(stage, space, 400,
     "The inputs of a linear layer, flattened and then transposed; under them the memory after a transpose, and how it is cut");
   const picture = draw(drawing, "g");
+  const traveller = draw(drawing, "circle", { r: 7, fill: "var(--ink)", stroke: "var(--paper)", "stroke-width": 2 });
   const ring = explore.handle(drawing, { label: "the input that is followed", axes: "xy", x: 0, y: 0, radius: cell / 2 + 2, step: cell },
     (x, y) => {
       const { B, T, D, cursor } = state;
@@ -49,7 +50,7 @@ explore("scramble", ({ stage, controls, say }) => {
       right: i === Math.floor(address / N) && m === Math.floor((address % N) / T),
     }));
     const address = (cursor.m * D + cursor.i) * T + cursor.t;
-    return { memory, meets, address, pairs: meets.filter(({ right }) => right).length / T,
+    return { value: x[(cursor.m * T + cursor.t) * D + cursor.i], memory, meets, address, pairs: meets.filter(({ right }) => right).length / T,
       right: gradient(x), wrong: gradient(scrambled) };
   };
 
@@ -83,7 +84,9 @@ explore("scramble", ({ stage, controls, say }) => {
     const { row, column } = meets[address];
     const through = LEFT + (address + 0.5) * inch;
     link(...from, through, strip);
-    link(through, strip + STRIP, LEFT + (column + 0.5) * cell, below + (row + 0.5) * cell);
+    const to = [LEFT + (column + 0.5) * cell, below + (row + 0.5) * cell];
+    link(through, strip + STRIP, ...to);
+    way = [from, [through, strip + STRIP / 2], to];
     memory.forEach((entry, place) => {
       draw(picture, "rect", { x: LEFT + place * inch, y: strip, width: inch, height: STRIP, fill: HUES[entry.m],
         "fill-opacity": place === address ? 1 : 0.4 });
@@ -107,13 +110,30 @@ explore("scramble", ({ stage, controls, say }) => {
         })))));
   };
 
+  // The followed number on its way: from the ring (0) into memory (1) and to the row where it is used (2).
+  let way;
+  const travel = (place) => {
+    const leg = Math.min(1, Math.floor(place)), part = place - leg;
+    ["cx", "cy"].forEach((name, axis) =>
+      traveller.setAttribute(name, way[leg][axis] + part * (way[leg + 1][axis] - way[leg][axis])));
+    lines.forEach((line, n) => line.classList.toggle("lit", n === [0, 2, 3][Math.floor(place)]));
+  };
+
   const update = () => {
     const now = compute(), { B, T, D, cursor } = state;
     picture.replaceChildren();
+    traveller.style.display = "none";
     drawAll(now);
     const { row, column, right } = now.meets[now.address], meant = Math.floor(column / T);
     writePairs(now.pairs, `${now.pairs} of ${B * D}`);
     writeAddress(now.address, now.address);
+    writeValue(now.value, number(now.value, 0));
+    const { m, t, i } = cursor, turned = "x.transpose(0, 2, 1)";
+    [`x[${m}, ${t}, ${i}]`, `x.reshape(${B * T}, ${D}).T[${i}, ${m * T + t}]`, `${turned}[${m}, ${i}, ${t}]`,
+      `${turned}.reshape(${D}, ${B * T})[${row}, ${column}]`].forEach((text, n) => {
+      lines[n].textContent = text;
+      lines[n].className = "";
+    });
     say(`Input ${cursor.i} of sequence ${cursor.m}, position ${cursor.t}, goes to the address `
       + `(${cursor.m} · ${D} + ${cursor.i}) · ${T} + ${cursor.t} = ${now.address}, so to row ${row}, where it meets the `
       + `cotangent of sequence ${meant}: ${right ? "right" : "wrong"}.`
@@ -125,9 +145,12 @@ explore("scramble", ({ stage, controls, say }) => {
     ...["right W̄", "scrambled", "difference"].map((text) => make("th", { colSpan: 2, scope: "colgroup" }, text)))),
   make("tbody"));
   const numbers = make("p", { className: "numbers" });
-  stage.append(table, numbers);
+  const lines = Array.from({ length: 4 }, () => make("span"));
+  stage.append(table, make("p", {}, "The followed number in NumPy: where it stands, in the right matrix, transposed, in the scrambled matrix."),
+    make("div", { className: "lines" }, ...lines), numbers);
   const writePairs = explore.readout(numbers, "pairs", "right pairs of a row and a sequence");
   const writeAddress = explore.readout(numbers, "address", "address of the followed input");
+  const writeValue = explore.readout(numbers, "value", "its value");
 
   const LABELS = { B: "sequences B", T: "positions T", D: "inputs D" };
   for (const [key, label] of Object.entries(LABELS))
@@ -138,5 +161,10 @@ explore("scramble", ({ stage, controls, say }) => {
       state.cursor = { m: Math.min(cursor.m, B - 1), t: Math.min(cursor.t, T - 1), i: Math.min(cursor.i, D - 1) };
       update();
     });
+  explore.button(controls, "Follow it", () => {
+    update();
+    traveller.style.display = "";
+    explore.play(stage, 3, 60, (n) => travel(n / 30));
+  });
   update();
 });
