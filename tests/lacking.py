@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WITHOUT = {  # what some operations do without, and why
     "gradient": (  # it rearranges, tabulates, or is differentiated in another operation
         "cached_keep causal_keep log_softmax merge_heads padding_keep pairs_to_halves "
-        "rotary_frequencies sinusoidal_positions split_heads window_keep"
+        "rotary_frequencies round_rows round_to sinusoidal_positions split_heads window_keep"
     ).split(),
     "graph": ["soft_cap"],  # drawn by the reader of its exercise
     "exercise": [],

@@ -231,6 +231,7 @@ def test_finite_numbers_give_finite_numbers(rng, op, size, dtype):
         ("soft_cap", "tanh", (1.0,)),
         ("softmax", "exp", ()),
         ("log_softmax", "exp", ()),
+        ("l2_normalize", "sqrt", ()),
         ("layer_norm", "sqrt", (np.ones(2), np.ones(2))),
         ("rms_norm", "sqrt", (np.ones(2),)),
     ],

@@ -251,16 +251,27 @@ def test_gates_send_nothing_of_their_own(spec, ids):
     assert on_threads(2, work, spec) == on_threads(2, work, replace(spec, feed_forward="relu"))
 
 
+def test_a_head_of_keys_and_a_norm_that_two_ranks_share_have_the_gradient_of_one(spec, ids):
+    shared = replace(spec.attention, key_heads=1, transform="qk_norm_rotary")
+    bert = bert_of(replace(spec, attention=shared))
+    _, expected = bert.loss_and_gradients(ids, ids, ids > 4)
+
+    def work(c):
+        cut = TensorParallelBert(bert, c)
+        return cut.gather(cut.loss_and_gradients(ids, ids, ids > 4)[1])
+
+    for found in on_threads(2, work):
+        assert_close(found, expected, 1e-12)
+
+
 def test_what_cannot_be_cut_is_refused_by_name(spec):
-    shared = replace(spec, attention=replace(spec.attention, key_heads=1))
-    with pytest.raises(ValueError, match="key_heads: expected a multiple of the 2 ranks, got 1"):
-        on_threads(2, lambda c: TensorParallelBert(bert_of(shared), c))
-
-
-def test_a_norm_that_all_heads_share_is_not_cut(spec):
-    shared = replace(spec, attention=replace(spec.attention, transform="qk_norm_rotary"))
-    with pytest.raises(ValueError, match="transform: expected one without parameters, got qk_norm"):
-        on_threads(2, lambda c: TensorParallelBert(bert_of(shared), c))
+    heads = replace(spec, attention=replace(spec.attention, heads=6))
+    for model, size, message in (
+        (spec, 3, "heads: expected a multiple of the 3 ranks, got 4"),
+        (heads, 3, "key_heads: expected a multiple or a divisor of the 3 ranks, got 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            on_threads(size, lambda c, m=model: TensorParallelBert(bert_of(m), c))
 
 
 def test_it_learns(gpt, ids):

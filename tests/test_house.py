@@ -47,7 +47,9 @@ def room(name):
     package, *parts = name
     if package == "transformer_practice":
         return package
-    return parts[0].replace("__main__", "commands") if parts else None
+    if parts[-1:] == ["__main__"]:
+        return "commands"
+    return parts[0] if parts else None
 
 
 def reachable(room, arrows):

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from figures import glued_values
 from helpers.texts import ROOT, read
-from hypothesis import given
-from hypothesis import strategies as st
 
 import studies
-from book.living_models import in_eight_bits, read_script, round_rows, write_script
+from book.living_models import in_eight_bits, read_script, write_script
 from studies import page_gpt
 
 NOTEBOOKS = {
@@ -29,22 +27,6 @@ def parameters(seed=1):
         "layer.weight": rng.normal(size=(3, 7)).astype(np.float32),
         "layer.bias": rng.normal(size=7).astype(np.float32),
     }
-
-
-@given(st.integers(0, 1000), st.floats(1e-20, 1e20))
-def test_no_entry_moves_by_more_than_half_a_step_of_its_row(seed, size):
-    matrix = size * np.random.default_rng(seed).normal(size=(4, 9))
-    whole, scales = round_rows(matrix)
-    assert whole.dtype == np.int8 and scales.dtype == np.float32
-    assert whole.shape == (4, 9) and scales.shape == (4, 1)
-    assert (np.abs(whole).max(axis=1) == 127).all()
-    assert (np.abs(whole * scales - matrix) <= 0.501 * scales).all()
-
-
-def test_rows_are_rounded_as_on_paper():
-    whole, scales = round_rows(np.array([[127.0, -1.4, 0.6], [0, 0, 0]]))
-    assert whole.tolist() == [[127, -1, 1], [0, 0, 0]]
-    assert scales.tolist() == [[1], [0]]
 
 
 def test_only_matrices_are_rounded():
@@ -76,20 +58,6 @@ def test_the_same_parameters_give_the_same_file(tmp_path):
     for name in ("one.js", "two.js"):
         write_script(tmp_path / name, "model", parameters(), SETTINGS)
     assert read(tmp_path / "one.js") == read(tmp_path / "two.js")
-
-
-@pytest.mark.parametrize(
-    "matrix, said",
-    [
-        (np.ones(3), r"expected one of \(N, M\), got \(3,\)"),
-        (np.ones((0, 3)), r"expected one of \(N, M\), got \(0, 3\)"),
-        (np.array([[1, np.nan]]), "expected finite numbers"),
-        (np.array([[1, -np.inf]]), "expected finite numbers"),
-    ],
-)
-def test_what_cannot_be_rounded_is_named(matrix, said):
-    with pytest.raises(ValueError, match=said):
-        round_rows(matrix)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from transformer_core.ops import attention_backward, layer_norm, softmax_backwar
 from transformer_core.ops.linear import LinearCache
 from transformer_core.ops.softmax import SoftmaxCache
 from transformer_core.optim import AdamW
-from transformer_core.tasks.bert import masking, wordpiece
+from transformer_core.tasks.bert import masking
 from transformer_core.tasks.dates import data
+from transformer_core.tasks.texts import wordpiece
 from transformer_practice.engine.planting import edited, function, functions_of, planted
 from transformer_practice.judges.checks import fresh_check, generic_check
 from transformer_practice.judges.theorems import broken_theorems
@@ -164,7 +165,7 @@ def test_attributes_of_classes_change_too_for_those_who_inherit_them():
 
 def test_constants_change_for_everyone_who_has_imported_them():
     right = wordpiece.SPECIAL_TOKENS
-    wrong = mutant({'("[PAD]", ': "("}, "tasks/bert/wordpiece.py")
+    wrong = mutant({'("[PAD]", ': "("}, "tasks/texts/wordpiece.py")
     with planted(wrong):
         assert masking.SPECIAL_TOKENS is wordpiece.SPECIAL_TOKENS
         assert masking.SPECIAL_TOKENS == right[1:]
@@ -174,7 +175,7 @@ def test_constants_change_for_everyone_who_has_imported_them():
 def test_constants_that_are_imported_while_the_mistake_stands_are_put_right(monkeypatch):
     late = ModuleType("transformer_core.late")
     monkeypatch.setitem(sys.modules, late.__name__, late)
-    with planted(mutant({'("[PAD]", ': "("}, "tasks/bert/wordpiece.py")):
+    with planted(mutant({'("[PAD]", ': "("}, "tasks/texts/wordpiece.py")):
         late.SPECIAL_TOKENS = wordpiece.SPECIAL_TOKENS
     assert late.SPECIAL_TOKENS is wordpiece.SPECIAL_TOKENS
 

@@ -25,8 +25,9 @@ every_text = pytest.mark.parametrize(
 
 
 def requirements(name):
-    """The requirements of a file, without its comments."""
-    lines = (line.partition("#")[0].strip() for line in read(ROOT / name).splitlines())
+    """The requirements of a file, without comments and hashes."""
+    lines = read(ROOT / name).replace("\\\n", "").splitlines()
+    lines = (re.split("#|--hash", line)[0].strip() for line in lines)
     return [line for line in lines if line]
 
 
@@ -51,11 +52,18 @@ def labels():
         "tests/generated/requirements.txt",
         "tests/lowest/requirements.txt",
         "tests/parity/requirements.txt",
+        "tests/parity/weights.txt",
     ],
 )
 def test_every_requirement_is_an_exact_pin(name):
     for requirement in requirements(name):
         assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", requirement)
+
+
+def test_what_is_installed_has_the_hashes_of_its_index():
+    text = read(ROOT / "requirements.txt").replace("\\\n", "")
+    for line in re.findall(r"^\w.*$", text, flags=re.MULTILINE):
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}(\s|$)", line), line
 
 
 def test_the_lowest_numpy_that_is_allowed_is_tested():
@@ -67,6 +75,10 @@ def test_the_lowest_numpy_that_is_allowed_is_tested():
     assert others <= set(requirements("requirements.txt"))
 
 
+# What only a comparison with the library, or a model of the hub, asks for.
+ON_REQUEST = {"huggingface_hub", "torch", "transformers"}
+
+
 def test_binder_has_the_versions_that_the_book_is_built_with():
     assert set(requirements(".binder/requirements.txt")) <= set(requirements("requirements.txt"))
 
@@ -76,7 +88,8 @@ def test_binder_has_what_the_notebooks_and_the_package_import():
     code += map(read, ROOT.glob("transformer_core/**/*.py"))
     distributions = packages_distributions()
     installed = {line.partition("==")[0] for line in requirements(".binder/requirements.txt")}
-    for module in imported("\n".join(code)) - sys.stdlib_module_names - OUR_OWN:
+    given = sys.stdlib_module_names | OUR_OWN | ON_REQUEST
+    for module in imported("\n".join(code)) - given:
         assert installed & set(distributions[module]), module
 
 

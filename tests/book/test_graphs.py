@@ -30,9 +30,12 @@ DRAWN_AS_AN_OP = {  # layers whose backward pass is one call of an op: linear_ba
     "Rotary",
     "TiedReadout",
 }
-DRAWN_IN_PARTS = {  # the ops of which they are made, in multi_head and cross_attention
+DRAWN_IN_PARTS = {  # the ops of which they are made
+    "HeadTransform",
+    "LoraLinear",
     "MultiHeadCrossAttention",
     "MultiHeadSelfAttention",
+    "Pooler",
     "QkNorm",
 }
 every_graph = pytest.mark.parametrize("name", NAMES)

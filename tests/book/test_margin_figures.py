@@ -14,8 +14,8 @@ from book.sentence import EMBEDDING, VALUE
 from transformer_core.layers import FeedForward
 from transformer_core.ops import relu, relu_backward, softmax
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.bert.wordpiece import MASK
 from transformer_core.tasks.reconstruction import Reconstruction
+from transformer_core.tasks.texts.wordpiece import MASK
 
 NAMES = sorted(path.stem for path in margin_figures.FIGURES.glob("*.py"))
 SKETCHES = {name: margin_figures.drawn(name) for name in NAMES}

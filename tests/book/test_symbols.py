@@ -23,6 +23,8 @@ ELSEWHERE = {  # what no listing of the page computes
     "230_embedding": "E'",  # a model's sum, shown in dots
     "260_steepest_descent": "win2 Dmax winmax",  # for the proof alone
     "280_signal_propagation": "x0' x1' x2'",  # no function of its own: Residual's
+    "630_search": "h'",  # listed under fine-tuning
+    "590_few_bits": "w0 w1 c1",  # an optimiser's step, which rounds nothing
 }
 
 

@@ -132,6 +132,7 @@ PLANE = (
     "attention",
     "balls",
     "cost",
+    "heads",
     "optimizers",
     "scramble",
     "simplex",

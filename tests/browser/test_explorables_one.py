@@ -166,6 +166,17 @@ def test_scramble__follows_a_number_through_memory(figure):
     memory = np.arange(30).reshape(3, 2, 5).transpose(0, 2, 1).ravel()
     assert figure.shown("address") == np.flatnonzero(memory == (1 * 2 + 1) * 5 + 3)[0]
     assert "row 2, where it meets the cotangent of sequence 2: wrong" in figure.said()
+    x = ((7.0 * np.arange(30) + 3) % 11 - 5).reshape(3, 2, 5)
+    lines = figure.root.locator(".lines span")
+    found = [eval(line, {"x": x}) for line in lines.all_inner_texts()]
+    assert found == 4 * [x[1, 1, 3]] and figure.shown("value") == x[1, 1, 3]
+    figure.click("Follow it")
+    lines.nth(3).and_(figure.root.locator(".lit")).wait_for()
+    dot = figure.root.locator("circle:not([class])")
+    at = [float(dot.get_attribute(name)) for name in ("cx", "cy")]
+    cells = figure.root.locator("rect[stroke='var(--ink)'][stroke-width='2.5']")
+    x, y, width = (float(cells.last.get_attribute(name)) for name in ("x", "y", "width"))
+    assert_allclose(at, [x + width / 2, y + width / 2])
 
 
 FUNCTIONS = {
@@ -386,6 +397,28 @@ def test_cost__of_the_numbers_on_the_page(figure):
     assert figure.shown("parameters") == 108_922_170
 
 
+def test_cost__tells_a_story_in_three_steps(figure):
+    """The seconds of a training are those of a step, for the tokens that are to be read."""
+    stories = {
+        "1. Mini-BERT on a laptop": (3200 * 16 * 64, 16 * 64, 11),
+        "2. BERT-base on the same laptop": (256e6 * 512, 32 * 512, 11),
+        "3. Seven billion on an accelerator": (1e12, 8 * 2048, 14.5),
+    }
+    for label, (tokens, of_a_step, rate) in stories.items():
+        figure.click(label)
+        pressed = figure.root.locator("button[aria-pressed=true]")
+        assert pressed.all_inner_texts() == [label]
+        close(figure.shown("whole"), figure.shown("time") * tokens / of_a_step)
+        close(figure.shown("rate"), 10**rate)
+    assert 6.5e9 < figure.shown("parameters") < 7e9
+    T, D, L = 2048, 4096, 32
+    layer = 12 * D**2 + 13 * D
+    assert figure.shown("parameters") == (50257 + T) * D + L * layer + 2 * D + 50257
+    assert f"{figure.shown('peak') / 1e9:.0f} GB at the peak" in figure.said()
+    figure.slide(B=0)
+    assert pressed.count() == 0
+
+
 def arrays_of(cache):
     if isinstance(cache, np.ndarray):
         yield cache
@@ -407,20 +440,20 @@ def bytes_of(caches, parameters):
     return sum(size for key, size in owners.items() if key not in mine)
 
 
-@pytest.mark.parametrize("name", ["trained", "base"])
+@pytest.mark.parametrize("name", ["trained", "base", "seven"])
 def test_cost__of_other_berts(figure, name):
     B, T, D, H, F, V, L = 3, 16, 24, 3, 96, 128, 2
     figure.choose("model", name)
     set_sizes(figure, B=B, T=T, D=D, H=H, V=V, L=L)
     kind = "gelu_tanh" if name == "trained" else "gelu"
-    attention = AttentionSpec(H, bias=name == "base")
+    attention = AttentionSpec(H, bias=name != "trained")
     options = {"segments": 2, "final_norm": False} if name == "base" else {}
     model = Bert(
-        LayerSpec(D, attention, F, "post", feed_forward=kind),
+        LayerSpec(D, attention, F, "pre" if name == "seven" else "post", feed_forward=kind),
         StackSpec(V, T, L),
         np.random.default_rng(0),
         tied=True,
-        embedding_norm=True,
+        embedding_norm=name != "seven",
         **options,
     )
     parameters = model.parameters()

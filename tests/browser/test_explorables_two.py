@@ -10,10 +10,14 @@ from studies.bet import Generator
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Encoder, Sampling
+from transformer_core.models.speculative import accept_or_resample, residual
+from transformer_core.ops import round_to
 from transformer_core.ops.dropout import DropoutCache
+from transformer_core.ops.rounding import FORMATS
 from transformer_core.optim import SGD, Adam, AdamW
 from transformer_core.tasks.gpt.byte_pairs import TIES, train_byte_pairs
 from transformer_core.tasks.gpt.pretokens import pretokens
+from transformer_practice.exercises.plateau import neighbour_loss, neighbour_loss_backward
 
 
 def test_the_hands_turn_by_the_offset_alone(explore):
@@ -324,10 +328,9 @@ def test_the_optimisers_take_the_packages_steps(explore, turned):
     figure.slide(rate=-1.7)
     figure.slide(adaptive=-0.8)
     figure.slide(decay=0.25)
-    figure.slide(at=20)
     figure.slide(size=70)
     figure.press("start", "ArrowLeft", "ArrowLeft", "ArrowDown")
-    figure.press("step of the outlier", "ArrowRight", "ArrowRight")
+    figure.press("step of the outlier", *8 * ["ArrowLeft"])
     start = np.array(figure.at("start"))
     np.testing.assert_allclose(start, [9, 2.5])
     angle = math.pi / 6 if turned else 0
@@ -369,6 +372,28 @@ def test_the_optimisers_take_the_packages_steps(explore, turned):
                 figure.shown("divisor-before", "divisor-after", "divisor-end"),
                 [roots[20], roots[21], roots[59]],
             )
+    figure.slide(now=25)
+    for name, make in kinds.items():
+        expected = [np.linalg.norm(run(make, thrown)[0][25] - [2, 1]) for thrown in (True, False)]
+        close(figure.shown(f"{name}-distance", f"{name}-without"), expected)
+
+
+def test_the_optimisers_race_from_the_start_until_the_reader_stops_them(explore):
+    figure = explore("optimizers")
+    now = "() => Number(document.querySelector('#explorable-optimizers input[name=now]').value)"
+    figure.click("Race")
+    figure.tab.wait_for_function(f"() => 0 < ({now})() && ({now})() < 30")
+    figure.press("start", "ArrowRight")
+    stopped = figure.tab.evaluate(now)
+    assert 0 < stopped < 60 and f"After {stopped} steps" in figure.said()
+    figure.tab.wait_for_timeout(300)
+    assert figure.tab.evaluate(now) == stopped
+    ways = (
+        figure.root.locator("svg")
+        .first.locator("g path")
+        .evaluate_all("all => all.map((way) => way.getAttribute('d').split('L').length)")
+    )
+    assert ways.count(stopped + 1) == 4
 
 
 class Coins:
@@ -493,6 +518,87 @@ def test_a_drawn_schedule_gives_the_expected_loss_of_the_chapter(explore):
     close(figure.shown("end"), (a / 2 * (mean**2 + variance)).sum(), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "place, zoom",
+    [(1.125, 0), (1.5625, 3), (1.00390625, 0), (0.75, -10), (1.9921875, 8), (1.8125, 8), (0, -3)],
+)
+def test_neighbours_in_few_bits_are_those_of_the_package(explore, place, zoom):
+    figure = explore("few_bits")
+    figure.slide(place=place, zoom=zoom)
+    x = np.array([place * 2.0**zoom])
+    for name in FORMATS:
+        names = (f"{what}-{name}" for what in ("below", "above", "error"))
+        below, above, error = figure.shown(*names)
+        assert below <= x <= above or np.isnan(above)
+        y = round_to(x, name)
+        assert np.array_equal(round_to(np.array([below]), name), [below])
+        assert y in (below, above) or np.isnan(y) and np.isnan(above)
+        if below < above < np.inf:  # nothing of the format lies between them
+            inside = round_to(np.linspace(below, above, 9), name)
+            assert set(inside.tolist()) == {below, above}
+        if np.isfinite(y):
+            close(error * x, y - x)
+
+
+@pytest.mark.parametrize("kind", ["descent", "adam"])
+@pytest.mark.parametrize("start", [0, 2.5])
+def test_a_head_that_is_held_on_its_neighbour_leaves_the_plateau(explore, kind, start):
+    figure = explore("plateau")
+    figure.choose("kind", kind)
+    figure.choose("T", "16")
+    figure.slide(start=start)
+    figure.press("the mask begins", *3 * ["ArrowRight"])
+    figure.press("the mask ends", *2 * ["ArrowLeft"])
+    parameters = {"u": np.array([float(start)]), "w": np.zeros(1)}
+    optimizer = SGD(parameters, 0.1) if kind == "descent" else Adam(parameters, 0.01)
+    losses = []
+    for step in range(601):
+        u, w = (x.item() for x in parameters.values())
+        all_of_the_weight = 40.0
+        loss, cache = neighbour_loss(all_of_the_weight if 80 <= step < 130 else u, w, 16)
+        losses.append(loss)
+        du, dw = neighbour_loss_backward(1.0, cache)
+        optimizer.step({"u": np.array([du]), "w": np.array([dw])})
+    half = next(n for n in range(601) if max(losses[n:]) < 0.5)
+    close(figure.shown("half", "end"), [half, losses[600]], rtol=1e-9)
+    assert losses[129] < losses[80]
+    figure.click("Hold the head")
+    assert figure.shown("weight") == 1 and figure.shown("end") < losses[600]
+
+
+def test_two_heads_reach_what_one_does_not(explore):
+    figure = explore("heads")
+    values = np.array([[[1, 5], [-2, 4], [-1, 2]], [[4, -2], [2, 0], [0, 6.0]]])
+    close(figure.grid("weight", 2, 3), [[4 / 7, 1 / 7, 2 / 7], [1 / 4, 1 / 2, 1 / 4]])
+    close(figure.shown("y-0", "y-1"), [2, 5])  # as in the chapter
+    figure.press("output of head 1", *4 * ["ArrowLeft"])
+    figure.press("target", "ArrowRight", "ArrowUp")
+    target = np.array(figure.at("target"))
+    close(target, [2.2, 8.2])
+    scores = np.log(figure.grid("weight", 2, 3))
+
+    def forward(scores):
+        weights, cache = ops.softmax(scores)
+        y = np.einsum("hs,hsk->k", weights, values)
+        return y, ops.softmax_backward(values @ (y - target), cache)
+
+    for _ in range(2):
+        y, dscores = forward(scores)
+        close(figure.shown("y-0", "y-1"), y)
+        close(figure.grid("dscore", 2, 3), dscores)
+        close(figure.shown("loss"), ((y - target) ** 2).sum() / 2)
+        figure.click("One step")
+        scores -= 0.1 * dscores
+    figure.click("Descend 100 steps")
+    figure.root.locator(".said", has_text="Step 100.").wait_for()
+    assert figure.shown("loss") < 0.1
+    figure.tick("both", False)
+    figure.click("Descend 100 steps")
+    figure.root.locator(".said", has_text="Step 100.").wait_for()
+    assert figure.shown("loss") > 3
+    assert "One head" in figure.said() and (figure.grid("dscore", 2, 3)[1] == 0).all()
+
+
 @pytest.mark.parametrize("text", ["sure", "doubt"])
 @pytest.mark.parametrize(
     "settings",
@@ -556,3 +662,28 @@ def test_the_tie_of_the_page_is_marked(explore):
     for _ in range(4):
         figure.click("Merge")
     assert figure.said().startswith("15 tokens after 4 merges")
+
+
+@pytest.mark.parametrize("start", ["page", "uniform", "same", "greedy"])
+def test_a_draft_is_judged_as_by_the_package(explore, start):
+    figure = explore("speculative")
+    figure.choose("drafter", start)
+    for moves in (
+        [],
+        [("p of birds", "PageUp", "ArrowUp")],
+        [("q of mice", "Home"), ("p of mice", "End")],
+    ):
+        for name, *keys in moves:
+            figure.press(name, *keys)
+        p, q = (figure.grid(name, 4) for name in "pq")
+        close([p.sum(), q.sum()], [1, 1])
+        tokens = np.arange(4)
+        written = accept_or_resample(np.tile(p, (4, 1)), np.tile(q + 1e-300, (4, 1)), tokens)
+        close(figure.grid("residual", 4), residual(p, q))
+        close(figure.grid("kept", 4), np.minimum(p, q))
+        drafted = q > 0
+        shown = figure.grid("accept", 4)
+        close(shown[drafted], np.minimum(1, p[drafted] / q[drafted]))
+        close(figure.grid("written", 4), q @ written)
+        close(figure.grid("written", 4), p)
+        close(figure.shown("alpha", "distance"), [np.minimum(p, q).sum(), np.abs(p - q).sum() / 2])

@@ -179,7 +179,7 @@ SYMBOLS = {
     "150_layer_norm": ("x<mu", "mean(g) = 3", "mean(g)"),
     "160_feed_forward": ("x_gelu<phi", "(0.053, 0.242)", "x * density"),
     "210_attention": ("V'", "(8/7, 4/7)", "dvalue = dropped.swapaxes(-1, -2) @ doutput"),
-    "220_multi_head_attention": ("o0", "(0, 4)", "context, attention_cache = attention("),
+    "220_multi_head_attention": ("o0", "(0, 4)", "attention(*given)"),
     "240_optimizers": ("m3", "−1/8", "m += (1 - self.beta1) * grad"),
 }
 PLACES = "math", "pre", ".graph svg:visible"

@@ -16,8 +16,8 @@ from transformer_core.ops import (
     padding_keep,
     softmax,
 )
-from transformer_core.tasks.bert.wordpiece import MASK, SPECIAL_TOKENS
 from transformer_core.tasks.dates import Dates, recipe, split_days
+from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
 
 WEIGHTS = ROOT / "book/_static/models"
 BERT, DATES = "350_train_bert", "335_train_encoder_decoder"
@@ -231,10 +231,57 @@ def test_a_sentence_is_answered_as_typed(bert, open_page, page):
     view.figure.locator("select[name=measure]").select_option("product")
     products = view.values(".tokens small")
     np.testing.assert_allclose(products, (gradient * x).sum(axis=-1), **CLOSE)
-    view.figure.locator("select[name=layer]").select_option("2")
-    view.figure.locator("select[name=head]").select_option("3")
+    heads = np.stack(weights)
+    neighbours = [np.diagonal(heads, k, 2, 3).mean(axis=-1) for k in (-1, 1)]
+    shown = np.reshape(view.values(".heads small"), heads.shape[:2])
+    np.testing.assert_allclose(shown, np.maximum(*neighbours), **CLOSE)
+    view.figure.get_by_role("button", name="Layer 2, head 3").press("Enter")
     seen = weights[2][3][weights[2][3] > 0.005]
     np.testing.assert_allclose(view.values(".map rect[data-value]"), seen, **CLOSE)
+    assert view.tab.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+
+
+def test_a_token_is_left_out_and_the_loss_changes_beside_the_promise_of_the_gradient(
+    bert, open_page
+):
+    view = open_page(BERT)
+    model, tokenizer = bert
+    ids = with_ends(tokenizer, stored(view)[0]["sentence"].replace("___", "[MASK]"))
+    chips = view.figure.locator(".tokens > *")
+    chips.nth(5).press("Enter")  # loads the model
+    view.loaded()
+    assert chips.nth(5).get_attribute("aria-pressed") == "true"
+    logits, _, gradient, x = of_the_package(bert, ids)
+    word, masked = logits.argmax(), np.array([ids]) == MASK
+
+    def loss(x):
+        h, _ = model.encoder.forward(x[np.newaxis])
+        logits, _ = model.read_out(h, masked)
+        return cross_entropy(logits, np.array([word]))[0]
+
+    for n in (5, 3):
+        if n == 3:
+            chips.nth(n).press("Enter")
+        without = x.copy()
+        without[n] = 0
+        expected = loss(x), loss(without) - loss(x), -(gradient * x).sum(axis=-1)[n]
+        np.testing.assert_allclose(view.values(".change output"), expected, rtol=1e-3, atol=1e-4)
+        assert abs(expected[1]) > 0.01
+    chips.nth(3).press("Enter")
+    assert view.figure.locator(".change output").count() == 1
+
+
+def test_on_the_front_page_a_word_is_asked_for_by_pressing_it(open_page):
+    view = open_page("intro")
+    field = view.figure.get_by_role("textbox")
+    field.fill("Return the Unknowable ___ of an array.")
+    view.loaded()
+    best = view.figure.locator(".guesses button").first.inner_text()
+    view.figure.locator(".tokens button").first.press("Enter")
+    assert field.input_value() == f"___ the Unknowable {best} of an array."
+    view.figure.locator(".tokens button", has_text="array").press("Enter")
+    first = view.figure.locator(".tokens button").first.inner_text().split()[0]
+    assert field.input_value() == f"{first} the Unknowable {best} of an ___."
 
 
 def test_a_word_is_asked_about_with_the_keyboard(bert, open_page):

@@ -120,10 +120,10 @@ def test_the_optimizer_takes_the_steps_of_the_package(page, name):
 def test_the_judges_hear_what_the_page_says_they_hear(page, mistakes):
     for name in mistakes:
         page.locator("select").select_option(name)
-        assert "alarm" not in page.locator(".judges tbody").inner_text()
+        assert set(page.locator(".verdict").all_inner_texts()) == {"–"}
         page.get_by_role("button", name="Ask the judges").click()
-        rows = page.locator(".judges tbody tr").all_inner_texts()
-        _, fresh, random, theorem = ["alarm" in row for row in rows]
+        verdicts = page.locator(".verdict").all_inner_texts()
+        _, fresh, random, theorem = ["alarm" in verdict for verdict in verdicts]
         assert fresh == (name not in SILENT["fresh"]), name
         assert random == (name not in SILENT["random"]), name
         assert theorem or name not in SILENT["random"] or name == "no mistake"
@@ -133,11 +133,32 @@ def test_the_judges_hear_what_the_page_says_they_hear(page, mistakes):
 def test_a_judge_who_says_nothing_has_missed_the_mistake(page):
     page.locator("select").select_option("layer-norm-gamma-outside")
     page.get_by_role("button", name="Ask the judges").click()
-    rows = page.locator(".judges tbody tr").all_inner_texts()
-    assert [row.rsplit("\t")[-1] for row in rows[1:]] == ["missed", "✗ alarm", "✗ alarm"]
+    verdicts = page.locator(".verdict")
+    assert verdicts.all_inner_texts()[1:] == ["missed", "✗ alarm", "✗ alarm"]
     page.locator("select").select_option("no mistake")
     page.get_by_role("button", name="Ask the judges").click()
-    assert "missed" not in page.locator(".judges tbody").inner_text()
+    assert "missed" not in verdicts.all_inner_texts()
+
+
+def test_a_bet_on_a_judge_is_settled_by_its_first_answer(page):
+    page.get_by_role("button", name="Reset").click()
+    page.locator("select").select_option("layer-norm-gamma-outside")
+    bets, won = page.locator(".judges button"), page.locator("output[name=bets]")
+    bets.nth(1).click()  # an alarm
+    for _ in range(2):
+        bets.nth(3).press("Enter")  # silence
+    for _ in range(3):
+        bets.nth(2).click()  # no bet again
+    page.get_by_role("button", name="Ask the judges").click()
+    assert bets.all_inner_texts()[1:] == ["Bet: alarm ✗", "Your bet?", "Bet: silence ✗"]
+    assert won.inner_text() == "0 of 2"
+    assert [bet.is_disabled() for bet in bets.all()] == [False, True, True, True]
+    page.locator("select").select_option("residual-skip-lost")
+    bets.nth(1).click()
+    page.get_by_role("button", name="Ask the judges").click()
+    assert won.inner_text() == "1 of 3"
+    page.locator("select").select_option("layer-norm-gamma-outside")
+    assert [bet.is_disabled() for bet in bets.all()] == [False, True, True, True]
 
 
 def test_a_link_opens_an_exhibit_which_ends_as_in_the_package(views):

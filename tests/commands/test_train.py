@@ -99,8 +99,8 @@ BAD_OPTIONS = {
     "gpt": [
         (["--steps", "0"], f"steps: {AT_LEAST_1} 0"),
         (["--text", ""], "text: expected a path, got an empty one"),
-        (["--zero-stage", "1"], "optimizer: expected adamw with a ZeRO stage, .* got muon"),
-        (["--tensor-parallel", "1"], "tensor_parallel: expected a Bert to cut, got Gpt"),
+        (["--zero-stage", "1"], "optimizer: expected adamw with zero_stage, .* got muon"),
+        (["--tensor-parallel", "1"], "optimizer: expected adamw with tensor_parallel, .* got muon"),
     ],
 }
 

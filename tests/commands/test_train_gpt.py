@@ -31,16 +31,22 @@ def test_it_learns_and_prints_what_it_learned(tmp_path, train, capsys):
 
 
 @pytest.mark.slow
-def test_adamw_alone_is_sharded(tmp_path, train, text, monkeypatch):
+@pytest.mark.parametrize("scheme", [{"zero_stage": 2}, {"tensor_parallel": 2}])
+def test_adamw_alone_is_cut_over_ranks_and_opens_on_one(tmp_path, train, text, scheme):
     given = {"text": text, "steps": 4, "optimizer": "adamw"}
     assert train(tmp_path / "one", "--steps", "4", "--optimizer", "adamw") == 0
 
     def work(c):
-        train_on_disk(recipe.RECIPE, tmp_path / "two", given, False, c, {"zero_stage": 2})
+        train_on_disk(recipe.RECIPE, tmp_path / "two", given, False, c, scheme)
 
     on_threads(2, work)
     one, two = ([r["loss"] for r in Run(tmp_path / name).history()] for name in ("one", "two"))
     assert two == pytest.approx(one, rel=1e-4)
+    (alone, _), (opened, _) = load(tmp_path / "one"), load(tmp_path / "two")
+    for name, array in alone.parameters().items():
+        assert opened.parameters()[name] == pytest.approx(array, abs=1e-4), name
+    assert train(tmp_path / "two", "--resume", "--steps", "6") == 0
+    assert Run(tmp_path / "two").steps() == 6
 
 
 def test_the_matrices_of_the_decoder_have_muon_and_the_rest_adamw(uninterrupted):

@@ -187,6 +187,14 @@ def test_pipeline(stages, batches):
     assert (found.messages, found.bytes) == (expected.load.messages, expected.load.bytes)
 
 
+@pytest.mark.equation("eq:pipeline-recompute")
+def test_a_pipeline_that_runs_its_passes_again_keeps_one_cache_and_inputs():
+    once, again = (cost.pipeline(SIZES, B * T, 2, 4, recompute) for recompute in (False, True))
+    assert again.load == once.load and again.work == pytest.approx(4 / 3 * once.work)
+    one_cache, one_input = SIZES.kept(B * T) / 8, 4 * B * T * SIZES.width / 4
+    assert once.memory - again.memory == pytest.approx(one_cache - one_input)
+
+
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.equation("eq:local-bytes")
 def test_local_steps(ranks):

@@ -28,6 +28,7 @@ from transformer_core.distributed import (
     ShardedOptimizer,
     ShardedParameters,
     TensorParallelBert,
+    TensorParallelGpt,
     VocabularyEmbedding,
     gpipe,
 )
@@ -41,7 +42,7 @@ from transformer_core.layers import (
     TiedReadout,
 )
 from transformer_core.layers.layer import Layer
-from transformer_core.models import Bert, StackSpec
+from transformer_core.models import Bert, Gpt, StackSpec
 from transformer_core.optim import SGD, AdamW
 from transformer_core.ranks import Communicator
 from transformer_core.tasks.reconstruction import Reconstructor
@@ -87,6 +88,7 @@ BERT = bert()
 BUCKET = Bucket(Two().parameters(), ALONE)
 IDS = np.array([[3, 1, 3, 5], [0, 2, 1, 8]])
 X = seeded().normal(size=(2, 4, 6))
+RING = distributed.ring_attention(X, X, X, ALONE)[1], ALONE
 
 
 def with_bert(work, **how):
@@ -106,6 +108,21 @@ def of_batches(stage, batches, **arrays):
 def of_cut_bert(communicator, ids, targets, masked, keep, **sizes):
     model = TensorParallelBert(bert(**sizes), communicator)
     model.loss_and_gradients(ids, targets, masked, keep)
+
+
+def gpt(heads=2):
+    attention = AttentionSpec(heads, 4, 3, key_heads=1, transform="qk_norm_rotary")
+    spec = LayerSpec(6, attention, 7, "pre", dtype="float64")
+    return Gpt(spec, StackSpec(9, 4, 2), seeded())
+
+
+def of_cut_gpt(communicator, heads, **given):
+    TensorParallelGpt(gpt(heads), communicator).loss_and_gradients(**given)
+
+
+def with_gpt(work):
+    """Call ``work(model, ...)`` on two ranks, with a GPT that is cut."""
+    return on_two(lambda c, **given: work(TensorParallelGpt(gpt(), c), **given))
 
 
 def backward_of_encoder(model, dy):
@@ -153,6 +170,10 @@ FUSED = Named(
     free=True,
     **{"a": "anything 6", "m.encoder.layer_0.attention.branch.output.weight": "anything 6 9"},
 )
+FUSED_GPT = Named(
+    free=True,
+    **{"a": "anything 6", "m.decoder.layer_0.attention.branch.output.weight": "anything 6 9"},
+)
 CUTS = {"hidden.weight": Cut(1)}
 GRADS = Named(free=True, **{"a": "reals 6", "hidden.weight": "reals 6 7"})
 MASKED = {
@@ -198,11 +219,35 @@ CUT = {
     "TensorParallelBert.cut": call(with_bert(TensorParallelBert.cut), arrays=FUSED),
     "TensorParallelBert.gather": call(with_bert(TensorParallelBert.gather), arrays=FUSED),
     "TensorParallelBert.norm": call(with_bert(TensorParallelBert.norm), grads=GRADS),
+    "TensorParallelGpt": call(
+        on_two(of_cut_gpt),
+        heads=Choice(2, [1, 3]),
+        ids="ids B 4",
+        targets="answers B 4",
+        weights=Choice(None, [X]),
+        keep="mask B 2 4 4",
+    ),
+    "TensorParallelGpt.cut": call(with_gpt(TensorParallelGpt.cut), arrays=FUSED_GPT),
+    "TensorParallelGpt.gather": call(with_gpt(TensorParallelGpt.gather), arrays=FUSED_GPT),
+    "TensorParallelGpt.norm": call(with_gpt(TensorParallelGpt.norm), grads=GRADS),
     "VocabularyEmbedding.forward": {"ids": "ids ..."},
     "cut": call(lambda arrays: distributed.cut(arrays, CUTS, ALONE), arrays=PIECES),
     "gather": call(lambda arrays: distributed.gather(arrays, CUTS, ALONE), arrays=PIECES),
     "norm_of_pieces": call(
         lambda grads: distributed.norm_of_pieces(grads, CUTS, ALONE), grads=GRADS
+    ),
+    "ring_attention": call(
+        lambda query, key, value, keep, tile: distributed.ring_attention(
+            query, key, value, ALONE, keep, tile=tile
+        ),
+        query="... T K",
+        key="... S K",
+        value="... S V",
+        keep="mask ... T S",
+        tile=whole(2),
+    ),
+    "ring_attention_backward": call(
+        lambda doutput: distributed.ring_attention_backward(doutput, *RING), doutput="2 4 6"
     ),
     "vocabulary_cross_entropy": call(
         lambda logits, targets, vocabulary: distributed.vocabulary_cross_entropy(
@@ -293,6 +338,13 @@ WITHOUT = {
     "ParallelFeedForward.set_parameters",
     "VocabularyEmbedding.set_parameters",
     "TensorParallelBert.set_parameters",
+    "TensorParallelGpt.set_parameters",
+    # What both models of it have a line for.
+    "TensorParallelModel",
+    "TensorParallelModel.cut",
+    "TensorParallelModel.gather",
+    "TensorParallelModel.norm",
+    "TensorParallelModel.set_parameters",
     "ColumnParallel",
     "DataParallel.map",
     "DataParallel.over_ranks",

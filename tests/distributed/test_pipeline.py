@@ -5,7 +5,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers import pipeline_cases
-from helpers.pipeline_cases import LAYERS, VOCABULARY, WIDTH, build, micro_batches, whole
+from helpers.pipeline_cases import (
+    LAYERS,
+    VOCABULARY,
+    WIDTH,
+    Watched,
+    build,
+    micro_batches,
+    whole,
+    whole_with_drops,
+)
 from helpers.ranks import mpiexec, on_mpi
 
 from transformer_core.distributed import (
@@ -16,11 +25,9 @@ from transformer_core.distributed import (
     live_activations,
     one_forward_one_backward,
 )
-from transformer_core.layers import LayerSpec
-from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import SGD
 from transformer_core.optim.clipping import global_norm
-from transformer_core.ranks import Communicator, on_threads
+from transformer_core.ranks import on_threads
 from transformer_core.training import train
 
 both = pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
@@ -212,13 +219,60 @@ def test_a_norm_that_is_not_finite_is_told_by_every_rank():
     on_threads(2, work)
 
 
-def test_what_a_stage_would_not_drop_is_refused():
-    spec = LayerSpec(6, 2, 9, "pre", dropout=0.25)
-    model = Bert(spec, StackSpec(5, 4, 2), np.random.default_rng(0))
-    with pytest.raises(
-        ValueError, match=r"model: expected one without dropout, got a rate of 0\.25"
-    ):
-        PipelineBert(model, Communicator())
+@pytest.mark.equation("eq:pipeline-recompute")
+@both
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_stages_drop_alike_in_both_passes(stages, recompute, schedule):
+    """The seed is the first that the generator draws; a process alone drops stage by stage."""
+    seed = int(np.random.default_rng(6).integers(2**63))
+    loss, grads = whole_with_drops(build(dropout=0.3), seed, stages)
+
+    def work(c):
+        stage = PipelineBert(build(dropout=0.3), c, schedule, recompute=recompute)
+        return stage.in_micro_batches(micro_batches(), np.random.default_rng(6))
+
+    for mine, part in on_threads(stages, work, patience=20):
+        assert mine == pytest.approx(loss, rel=1e-13)
+        for name, grad in part.items():
+            scale = np.abs(grads[name]).max()
+            np.testing.assert_allclose(grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
+
+
+@pytest.mark.equation("eq:pipeline-recompute")
+@both
+def test_a_pass_that_is_run_again_gives_the_same_bits(schedule):
+    def work(c, recompute):
+        stage = PipelineBert(build(dropout=0.3), c, schedule, recompute=recompute)
+        return stage.in_micro_batches(micro_batches(), np.random.default_rng(6))
+
+    pairs = zip(on_threads(3, work, False), on_threads(3, work, True), strict=True)
+    for (loss, grads), (again, others) in pairs:
+        assert loss == again
+        for name, grad in grads.items():
+            np.testing.assert_array_equal(others[name], grad, err_msg=name)
+
+
+@pytest.mark.equation("eq:pipeline-recompute")
+@both
+@pytest.mark.parametrize("stages", [1, 2, 4])
+def test_a_stage_that_runs_its_passes_again_keeps_their_inputs_and_one_cache(stages, schedule):
+    batch = micro_batches()[0]  # six times: all micro-batches keep the same
+    live = live_activations(schedule(stages, 6))
+
+    def work(c, recompute, batches):
+        stage = Watched(build(), c, schedule, recompute=recompute)
+        stage.in_micro_batches(batches)
+        return stage.most
+
+    alone = on_threads(stages, work, False, [batch])
+    kept = on_threads(stages, work, False, [batch] * 6)
+    again = on_threads(stages, work, True, [batch] * 6)
+    for s in range(stages):
+        x = batch[0].size * WIDTH * 8 if s else 0  # the first stage is given ids alone
+        cache = alone[s] - x
+        assert kept[s] == live[s] * cache + x  # and the input that it has just read
+        assert again[s] == cache + live[s] * x
 
 
 @pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])

@@ -3,6 +3,7 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from inspect import signature
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import sympy
 
 from transformer_core import ops
 from transformer_core.foundation.checks import (
+    broadcasts,
     check_array,
     check_floats,
     check_generator,
@@ -205,3 +207,13 @@ def test_a_record_of_another_class_is_named():
     with pytest.raises(ValueError) as error:
         check_kind("cache", tuple(cache), LinearCache)
     assert str(error.value) == "cache: expected one of the class LinearCache, got tuple"
+
+
+def test_what_broadcasts_is_what_numpy_broadcasts_to_the_shape():
+    shapes = [shape for axes in range(4) for shape in product((1, 2, 3), repeat=axes)]
+    for shape, to in product(shapes, repeat=2):
+        try:
+            fits = np.broadcast_to(np.zeros(shape), to).shape == to
+        except ValueError:
+            fits = False
+        assert broadcasts(shape, to) == fits, (shape, to)

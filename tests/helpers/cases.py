@@ -13,13 +13,16 @@ from transformer_core.layers import (
     EncoderLayer,
     FeedForward,
     GatedFeedForward,
+    HeadTransform,
     LayerNorm,
     LayerSpec,
     LearnedPositions,
     Linear,
+    LoraLinear,
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     OwnReadout,
+    Pooler,
     QkNorm,
     Residual,
     RmsNorm,
@@ -100,6 +103,11 @@ def attention_with_dropout(query, key, value, keep):
     return ops.attention(query, key, value, keep, 0.3, np.random.default_rng(3))
 
 
+def contrastive_loss_backward(dloss, cache):
+    """Give the gradients of the arrays: that of the temperature has a test of its own."""
+    return ops.contrastive_loss_backward(dloss, cache)[:2]
+
+
 def mean_squared_error_backward(dloss, cache):
     """Give both gradients: the target's is the negative of the prediction's."""
     dprediction = ops.mean_squared_error_backward(dloss, cache)
@@ -124,6 +132,12 @@ ROTARY = Op(
     {"x": (2, 3, 4, 6)},
     {"positions": np.array([3, 0, 7, 8]), "frequencies": np.array([1.0, 0.3, 0.02])},
 )
+CONTRASTIVE_LOSS = Op(
+    ops.contrastive_loss,
+    contrastive_loss_backward,
+    {"query": (3, 5), "key": (4, 5)},
+    {"temperature": 0.5},
+)
 SOFTMAX = Op(ops.softmax, ops.softmax_backward, {"x": (2, 3, 3, 4)})
 
 IDS = np.array([[3, 0, 3, 5], [3, 1, 0, 1]])  # repeated in a row and over the batch
@@ -133,6 +147,10 @@ SMOOTHED = {"targets": TARGETS, "weights": TOKEN_WEIGHTS, "smoothing": 0.3}
 CROSS_ENTROPY = Op(ops.cross_entropy, ops.cross_entropy_backward, {"logits": (2, 3, 5)})
 
 OPS = {
+    "contrastive_loss": CONTRASTIVE_LOSS,
+    "contrastive_loss, as many keys": CONTRASTIVE_LOSS._replace(
+        shapes=CONTRASTIVE_LOSS.shapes | {"key": (3, 5)}
+    ),
     "cross_entropy": CROSS_ENTROPY._replace(settings={"targets": TARGETS}),
     "cross_entropy, weights": CROSS_ENTROPY._replace(
         settings={"targets": TARGETS, "weights": TOKEN_WEIGHTS}
@@ -153,7 +171,21 @@ OPS = {
     "rms_norm": Op(
         ops.rms_norm, ops.rms_norm_backward, {"x": (2, 3, 5), "gamma": (5,)}, {"eps": 0.1}
     ),
+    "l2_normalize": Op(ops.l2_normalize, ops.l2_normalize_backward, {"x": (2, 3, 5)}),
     "linear": Op(ops.linear, ops.linear_backward, {"x": (2, 3, 4), "weight": (4, 5), "bias": (5,)}),
+    "low_rank": Op(
+        ops.low_rank,
+        ops.low_rank_backward,
+        {"x": (2, 3, 4), "a": (4, 2), "b": (2, 5)},
+        {"alpha": 3.4},
+    ),
+    "mean_pool": Op(ops.mean_pool, ops.mean_pool_backward, {"x": (2, 3, 4)}),
+    "mean_pool, padding": Op(
+        ops.mean_pool,
+        ops.mean_pool_backward,
+        {"x": (3, 4, 5)},
+        {"keep": np.array([[True, True, True, False], [False, True, False, True], [False] * 4])},
+    ),
     "mean_squared_error": Op(
         ops.mean_squared_error,
         mean_squared_error_backward,
@@ -166,6 +198,7 @@ OPS = {
     "gelu": Op(ops.gelu, ops.gelu_backward, {"x": (2, 3, 4)}),
     "gelu_tanh": Op(ops.gelu_tanh, ops.gelu_tanh_backward, {"x": (2, 3, 4)}),
     "soft_cap": Op(ops.soft_cap, ops.soft_cap_backward, {"x": (2, 3, 4)}, {"cap": 1.5}),
+    "tanh": Op(ops.tanh, ops.tanh_backward, {"x": (2, 3, 4)}),
     "silu": Op(ops.silu, ops.silu_backward, {"x": (2, 3, 4)}),
     "gated_product": Op(
         ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
@@ -183,6 +216,11 @@ OPS = {
 for mask, keep in MASKS.items():
     OPS[f"softmax, {mask}"] = SOFTMAX._replace(settings={"keep": keep})
     OPS[f"attention, {mask}"] = ATTENTION._replace(settings={"keep": keep})
+    OPS[f"tiled_attention, {mask}"] = ATTENTION._replace(
+        forward=ops.tiled_attention,
+        backward=ops.tiled_attention_backward,
+        settings={"keep": keep, "tile": 2},
+    )
     OPS[f"attention with dropout, {mask}"] = ATTENTION._replace(
         forward=attention_with_dropout, settings={"keep": keep}
     )
@@ -195,6 +233,8 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
 ROTATED = AttentionSpec(3, 4, 3, transform="rotary")
 NORMALISED = AttentionSpec(3, 4, 3, transform="qk_norm_rotary_halves")
+TILED = AttentionSpec(2, tile=2)
+WINDOWED = AttentionSpec(2, window=3)
 WIDTH = 6
 
 
@@ -227,10 +267,14 @@ def cross_residual(placement):
     )
 
 
-def stack(kind, placement, final_norm):
+def stack(kind, placement, final_norm, recompute=False, dropout=0.0):
     """Build an encoder or a decoder of two layers."""
     return lambda rng, dtype: kind(
-        LayerSpec(WIDTH, 2, 7, placement, dtype=dtype), 2, rng, final_norm
+        LayerSpec(WIDTH, 2, 7, placement, dropout=dropout, dtype=dtype),
+        2,
+        rng,
+        final_norm,
+        recompute,
     )
 
 
@@ -242,6 +286,10 @@ def reconstructor(placement, final_norm, readout):
 
 LAYERS = {
     "Linear": LayerCase(lambda rng, dtype: Linear(4, 3, rng, dtype), (2, 5, 4)),
+    "LoraLinear": LayerCase(
+        lambda rng, dtype: LoraLinear(randomise(Linear(4, 3, rng, dtype), rng), 2, 5.0, rng),
+        (2, 5, 4),
+    ),
     "LayerNorm": LayerCase(lambda rng, dtype: LayerNorm(6, dtype), (2, 5, 6)),
     "RmsNorm": LayerCase(lambda rng, dtype: RmsNorm(6, dtype), (2, 5, 6)),
     "FeedForward": LayerCase(lambda rng, dtype: FeedForward(6, 7, rng, dtype), (2, 5, 6)),
@@ -252,6 +300,9 @@ LAYERS = {
     "MultiHeadSelfAttention": LayerCase(
         lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype), (2, 5, 6), (KEEP,)
     ),
+    "MultiHeadSelfAttention, tiled": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, TILED, rng, dtype), (2, 5, 6), (KEEP,)
+    ),
     "MultiHeadSelfAttention, dropout": LayerCase(
         restarted(lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype, 0.3)),
         (2, 5, 6),
@@ -259,6 +310,12 @@ LAYERS = {
     ),
     "MultiHeadCrossAttention": LayerCase(
         lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype),
+        (2, 5, 6),
+        (SOURCE_KEEP,),
+        (2, 4, 6),
+    ),
+    "MultiHeadCrossAttention, tiled": LayerCase(
+        lambda rng, dtype: MultiHeadCrossAttention(6, TILED, rng, dtype),
         (2, 5, 6),
         (SOURCE_KEEP,),
         (2, 4, 6),
@@ -291,6 +348,16 @@ LAYERS = {
     "MultiHeadSelfAttention, normalised": LayerCase(
         lambda rng, dtype: MultiHeadSelfAttention(6, NORMALISED, rng, dtype), (2, 5, 6), (KEEP,)
     ),
+    "MultiHeadSelfAttention, windowed": LayerCase(
+        lambda rng, dtype: MultiHeadSelfAttention(6, WINDOWED, rng, dtype), (2, 5, 6), (KEEP,)
+    ),
+    "Pooler": LayerCase(lambda rng, dtype: Pooler(6, rng, dtype), (2, 5, 6)),
+    "HeadTransform": LayerCase(
+        lambda rng, dtype: HeadTransform(
+            LayerSpec(6, 2, 7, "post", feed_forward="gelu_tanh", dtype=dtype), rng
+        ),
+        (2, 5, 6),
+    ),
     "OwnReadout": LayerCase(
         lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)
     ),
@@ -317,7 +384,17 @@ for norm in ("post", "pre"):
         LAYERS[f"DecoderLayer, {variant}"] = LayerCase(
             build, (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
         )
-STACKS = {}
+STACKS = {
+    "Encoder, pre, recompute": LayerCase(
+        restarted(stack(Encoder, "pre", True, True, 0.3)), (2, 5, 6), (KEEP,)
+    ),
+    "Decoder, post, recompute": LayerCase(
+        restarted(stack(Decoder, "post", False, True, 0.3)),
+        (2, 5, 6),
+        (KEEP, SOURCE_KEEP),
+        (2, 4, 6),
+    ),
+}
 for norm, final_norm in product(["post", "pre"], [False, True]):
     variant = norm + ", final norm" * final_norm
     STACKS[f"Encoder, {variant}"] = LayerCase(stack(Encoder, norm, final_norm), (2, 5, 6), (KEEP,))

@@ -21,10 +21,14 @@ PAGES = {
     "cost": "410_cost",
     "schedule": "250_schedules",
     "balls": "260_steepest_descent",
+    "plateau": "360_plateau",
+    "heads": "220_multi_head_attention",
     "ring": "450_many_machines",
     "rotary": "520_rotary",
     "byte_pairs": "550_byte_pairs",
     "sampling": "570_sampling",
+    "speculative": "575_speculative",
+    "few_bits": "590_few_bits",
 }
 
 
@@ -36,6 +40,7 @@ class Explorable:
         self.tab = view.tab
         self.root = self.tab.locator(f"#explorable-{name}.alive")
         self.root.wait_for()
+        self.root.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
 
     def slide(self, **values):
         move = "(field, to) => { field.value = to; field.dispatchEvent(new Event('input')) }"

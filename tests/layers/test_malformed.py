@@ -1,7 +1,7 @@
 """Malformed input to the layers."""
 
 import numpy as np
-from helpers.malformed import Choice, Setting, Table, call, count, whole
+from helpers.malformed import Choice, Setting, Table, Whatever, call, count, positive, whole
 
 from transformer_core import layers
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
@@ -28,12 +28,15 @@ OBJECTS = {
     "EncoderLayer": layers.EncoderLayer(SPEC, seeded()),
     "FeedForward": layers.FeedForward(6, 7, seeded(), "float64"),
     "GatedFeedForward": layers.GatedFeedForward(6, 7, seeded(), "float64"),
+    "HeadTransform": layers.HeadTransform(SPEC, seeded()),
     "LayerNorm": NORM,
+    "LoraLinear": layers.LoraLinear(layers.Linear(5, 4, seeded(), "float64"), 2, 3.0, seeded()),
     "LearnedPositions": layers.LearnedPositions(4, 6, seeded(), dtype="float64"),
     "Linear": layers.Linear(5, 4, seeded(), "float64"),
     "MultiHeadCrossAttention": CROSS,
     "MultiHeadSelfAttention": SELF,
     "OwnReadout": OWN,
+    "Pooler": layers.Pooler(6, seeded(), "float64"),
     "QkNorm": layers.QkNorm(6, "float64"),
     "Residual": RESIDUAL,
     "RmsNorm": layers.RmsNorm(6, "float64"),
@@ -51,6 +54,7 @@ NAMES = {
     ),
 }  # fmt: skip
 STEP = {"x": "B T 6"}
+LORA = {"rank": whole(2), "alpha": positive(3.0)}
 
 
 def of_spec(kind):
@@ -68,6 +72,8 @@ LINES = {
         heads=HEADS,
         key_width=whole(3, optional=True),
         value_width=whole(3, optional=True),
+        tile=whole(2, optional=True),
+        window=whole(2, optional=True),
     ),
     "AttentionSpec.head_widths": {"width": Setting(6, lambda v: v == 2)},
     "AttentionSpec.of": call(
@@ -89,6 +95,13 @@ LINES = {
     ),
     "FeedForward.forward": {"x": "... 6"},
     "GatedFeedForward.forward": {"x": "... 6"},
+    "HeadTransform": call(
+        lambda feed_forward, rng: layers.HeadTransform(
+            LayerSpec(6, 2, 7, "post", feed_forward=feed_forward), rng
+        ),
+        feed_forward=Choice("relu", ["swiglu"]),
+    ),
+    "HeadTransform.forward": {"h": "... 6"},
     "LayerNorm.forward": {"x": "... 6"},
     "RmsNorm.forward": {"x": "... 6"},
     "LayerSpec": call(
@@ -119,6 +132,13 @@ LINES = {
         dy="B 3 6",
     ),
     "Linear.forward": {"x": "... 5"},
+    "LoraLinear": {"linear": Whatever(lambda rng: layers.Linear(5, 4, rng)), **LORA},
+    "LoraLinear.forward": {"x": "... 5"},
+    "add_lora": {
+        "model": Whatever(lambda rng: layers.FeedForward(6, 7, rng)),
+        "targets": Choice(("hidden",), ["hidden", (), ("attention",), ["out"], None, 3, [3]]),
+        **LORA,
+    },
     "MultiHeadCrossAttention.forward": {"keep": "mask B 2 T S"},
     "MultiHeadCrossAttention.step": call(
         lambda x, key, value, keep: CROSS.step(x, KeyValue(key, value), keep), keep="mask B 2 T S"
@@ -132,6 +152,8 @@ LINES = {
         kind=Choice("layer_norm"),
     ),
     "OwnReadout.forward": call(lambda h: OWN.forward(h, None), h="... 6"),
+    "Pooler": {"width": whole(6)},
+    "Pooler.forward": {"h": "B T 6"},
     "QkNorm": call(
         lambda width, dtype, eps: layers.QkNorm(width, dtype, eps=eps),
         width=Setting(6, lambda v: v == 2),
@@ -155,8 +177,10 @@ LINES = {
 WITHOUT = {
     "Layer",
     "Layer.set_parameters",
+    "LoraLinear.merged",
     "MultiHeadCrossAttention.split",
     "MultiHeadSelfAttention.split",
+    "merge_lora",
 }
 LAYERS = Table("tests/layers/test_malformed.py", [layers], LINES, NAMES, OBJECTS, WITHOUT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = LAYERS.tests()

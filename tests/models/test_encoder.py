@@ -1,12 +1,14 @@
 import numpy as np
 import pytest
 from helpers.cases import STACKS, split_variant
-from helpers.witnesses import assert_close, causal, generators, padding, randomise, sizes
+from helpers.witnesses import arrays_in, assert_close, causal, generators, padding, randomise, sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.layers import LayerSpec
+from transformer_core.distributed import ParallelSelfAttention, conjugate_pair
+from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Encoder
+from transformer_core.ranks import on_threads
 
 variants = st.fixed_dictionaries(
     {"placement": st.sampled_from(["post", "pre"]), "final_norm": st.booleans()}
@@ -139,3 +141,48 @@ def test_bad_input_is_named(rng, width, x, message):
     encoder = Encoder(LayerSpec(width, 2, 7, "pre"), 1, rng, final_norm=False)
     with pytest.raises(ValueError, match=message):
         encoder.forward(x)
+
+
+def step(encoder, x, dy, keep):
+    """Both passes in training, and the state of the generator behind them."""
+    rng = np.random.default_rng(3)
+    y, cache = encoder.forward(x, keep, rng)
+    dx, grads = encoder.backward(dy, cache)
+    return {"y": y, "x": dx} | grads, cache, rng.bit_generator.state
+
+
+@pytest.mark.equation("eq:recomputation-bytes")
+def test_recomputation_changes_no_bit_and_keeps_only_inputs(rng):
+    batch, length, width, layers = 2, 5, 6, 3
+    spec = LayerSpec(width, 2, 7, "pre", dropout=0.3, dtype="float64")
+    encoder = randomise(Encoder(spec, layers, rng, True), rng)
+    x, dy = rng.normal(size=(2, batch, length, width))
+    expected, whole, state = step(encoder, x, dy, causal(length))
+    encoder.recompute = True
+    found, cache, again = step(encoder, x, dy, causal(length))
+    assert found.keys() == expected.keys() and again == state
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    kept = [given.x for given in cache.layers]
+    assert sum(array.nbytes for array in kept) == layers * batch * length * width * 8
+    assert sum(a.nbytes for a in arrays_in(whole.layers)) > 10 * sum(a.nbytes for a in kept)
+
+
+@pytest.mark.parametrize("tile", [None, 2])
+def test_recomputation_draws_what_the_ranks_have_drawn(rng, tile):
+    spec = LayerSpec(6, AttentionSpec(2, tile=tile), 7, "pre", dropout=0.3, dtype="float64")
+    x, dy = rng.normal(size=(2, 2, 5, 6))
+    encoder = randomise(Encoder(spec, 2, rng, True), rng)
+
+    def work(c):
+        found = []
+        for recompute in (False, True):
+            own = Encoder(spec, 2, np.random.default_rng(0), True, recompute)
+            own.set_parameters(encoder.parameters())
+            for layer in own.layers:
+                residual = layer.attention
+                residual.branch = ParallelSelfAttention(residual.branch, *conjugate_pair(c), c)
+            found.append(step(own, x, dy, None)[0])
+        return found
+
+    for plain, recomputed in on_threads(2, work):
+        assert all(np.array_equal(recomputed[name], plain[name]) for name in plain)

@@ -173,6 +173,22 @@ def test_however_it_is_cut_prefilling_is_the_forward_pass(drawn, rng):
         assert all(np.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(one, other, strict=True))
 
 
+@given(models(), generators)
+def test_what_was_read_can_be_taken_back(drawn, rng):
+    """Other tokens are read, and the state goes back: the first ones are untouched."""
+    model, ids = drawn
+    expected, _ = model.forward(ids)
+    length = int(rng.integers(ids.shape[1]))
+    _, longer = model.prefill(
+        rng.integers(V, size=ids.shape) * (np.arange(ids.shape[1]) >= length)
+        + ids * (np.arange(ids.shape[1]) < length)
+    )
+    kept = [array.copy() for layer in longer.layers for array in layer]
+    logits, _ = model.score(ids[:, length:], longer.first(length), ids.shape[1] - length)
+    assert np.allclose(logits, expected[:, length:], rtol=1e-8, atol=1e-8)
+    assert all(map(np.array_equal, kept, (array for layer in longer.layers for array in layer)))
+
+
 @given(models())
 def test_step_by_step_it_is_the_forward_pass(drawn):
     model, ids = drawn

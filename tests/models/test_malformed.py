@@ -3,13 +3,31 @@
 from functools import partial
 
 import numpy as np
-from helpers.malformed import Ids, Setting, Table, call, count, not_negative, positive, whole
+from helpers.malformed import (
+    Choice,
+    Ids,
+    Setting,
+    Table,
+    call,
+    count,
+    not_negative,
+    positive,
+    whole,
+)
 
 from transformer_core import models
 from transformer_core.layers import LayerSpec
 from transformer_core.layers.decoder_layer import DecoderLayerState
 from transformer_core.layers.multi_head_attention import KeyValue
-from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, Gpt, StackSpec
+from transformer_core.models import (
+    Bert,
+    BertEncoder,
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Gpt,
+    StackSpec,
+)
 from transformer_core.models.gpt import GptState
 
 
@@ -26,6 +44,8 @@ GPT = Gpt(SPEC, StackSpec(9, 9, 1), seeded())
 STATE = PAIR.begin(IDS, np.array([3, 2]))
 OBJECTS = {
     "Bert": Bert(SPEC, STACK, seeded(), tied=True, segments=2),
+    "BertEncoder": BertEncoder(SPEC, STACK, seeded(), segments=2),
+    "Classifier": models.Classifier(Bert(SPEC, STACK, seeded()), 3, seeded()),
     "Decoder": DECODER,
     "Encoder": Encoder(SPEC, 2, seeded(), True),
     "Sampling": models.Sampling(1.1, 0.7, 2, 0.9, 0.1),
@@ -57,13 +77,27 @@ def stack(kind):
 
 def sized(build):
     return call(
-        lambda vocabulary, length, number, rng: build(StackSpec(vocabulary, length, number), rng)
+        lambda vocabulary, length, number, recompute, rng: build(
+            StackSpec(vocabulary, length, number, recompute), rng
+        ),
+        recompute=Choice(True, [None, 1, "yes", 0.0, []]),
     )
 
 
 LINES = {
     "Bert": sized(lambda stack, rng: Bert(SPEC, stack, rng)),
+    "BertEncoder": sized(lambda stack, rng: BertEncoder(SPEC, stack, rng)),
     "Bert.forward": {"masked": "optional booleans B T"},
+    "Classifier": call(
+        lambda classes, first, rng: models.Classifier(OBJECTS["Bert"], classes, rng, first),
+        classes=whole(3),
+        first=Choice(True, [None, 1, "yes", 0.0, []]),
+    ),
+    "Classifier.forward": {"keep": "optional booleans B T"},
+    "Classifier.loss_and_gradients": {
+        "labels": Ids("B", below=3, least=0),
+        "keep": "optional booleans B T",
+    },
     "Decoder": stack(Decoder),
     "Decoder.forward": {"source": "B S 6"},
     "Decoder.begin": call(lambda source: DECODER.begin(source), source="B S 6"),
@@ -105,6 +139,9 @@ LINES = {
         key="B 2 S 3",
         value="B 2 S 3",
     ),
+    "Gpt.score": call(
+        lambda ids, rows: GPT.score(ids, None, rows), rows=count(2, lambda v: 1 <= v < 2**31)
+    ),
     "Gpt.step": call(lambda tokens: GPT.step(tokens, GPT.begin(2)), tokens="ids 2"),
     "Sampling": call(
         lambda **given: models.Sampling(**given),
@@ -125,6 +162,17 @@ LINES = {
         end=count(1, lambda v: 0 <= v < 9, optional=True),
         longest=count(7, lambda v: 5 <= v <= 10, optional=True),
         start_lengths=Ids("B", below=5, optional=True),
+    ),
+    "speculative_sample": call(
+        lambda start, drafts, end, longest: next(
+            models.speculative_sample(
+                GPT, GPT, start, seeded(), drafts=drafts, end=end, longest=longest
+            )
+        ),
+        start=Ids("S", least=0),
+        drafts=count(2, lambda v: 1 <= v < 2**31),
+        end=count(1, lambda v: 0 <= v < 9, optional=True),
+        longest=count(7, lambda v: 5 <= v <= 10, optional=True),
     ),
     "StackSpec": sized(lambda stack, rng: EncoderDecoder(SPEC, STACK, stack, rng)),
     "beam_search": call(partial(models.beam_search, PAIR), source="ids B T"),

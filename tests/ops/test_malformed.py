@@ -1,6 +1,17 @@
 """Malformed input to the ops."""
 
-from helpers.malformed import REALS, Choice, Floats, Ids, Setting, Table, count, positive, whole
+from helpers.malformed import (
+    REALS,
+    RNG,
+    Choice,
+    Floats,
+    Ids,
+    Setting,
+    Table,
+    count,
+    positive,
+    whole,
+)
 
 from transformer_core import ops
 
@@ -23,10 +34,14 @@ NAMES = {
     "weights": "weights ...",
 }  # fmt: skip
 LINES = {
+    "contrastive_loss": {"query": "B D", "key": "S D", "temperature": positive(0.5)},
     "gated_product": {"value": "..."},
     "layer_norm": {"x": "... D", "gamma": "D", "beta": "D"},
     "linear": {"x": "... I", "weight": "I F", "bias": "optional F"},
     "log_softmax": {"x": "... S"},
+    "l2_normalize": {"x": "... D"},
+    "low_rank": {"x": "... I", "a": "I 2", "b": "2 F", "alpha": positive(3.0)},
+    "mean_pool": {"x": "B T D", "keep": "optional booleans B T"},
     "merge_heads": {"x": "anything B H T K"},
     "padding_keep": {"lengths": Ids("B", below=4), "length": whole(4)},
     "rms_norm": {"x": "... D", "gamma": "D"},
@@ -48,9 +63,16 @@ LINES = {
     "sinusoidal_positions": {"width": EVEN},
     "softmax": {"x": "... T S"},
     "soft_cap": {"cap": positive(1.5)},
+    "round_rows": {"matrix": Floats("N M", dtypes=["float16", "longdouble"])},
+    "round_to": {
+        "x": Floats("...", dtypes=(), ok=lambda entry: True),
+        "format": Choice("bfloat16"),
+        "rng": RNG,
+    },
     "split_heads": {"x": "anything B T 6", "heads": count(2, lambda v: v in (1, 2, 3))},
     "cached_keep": {"past": whole(2, 0), "new": whole(3)},
     "window_keep": {"window": whole(2)},
+    "tiled_attention": {"tile": whole(2)},
     "tied_readout": {"h": "... D", "bias": "optional V"},
 }
 HANDED_ON = {"tied_readout_backward"}

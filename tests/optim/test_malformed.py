@@ -1,10 +1,23 @@
 """Malformed input to the optimisers."""
 
+import math
+
 import numpy as np
-from helpers.malformed import Choice, Named, Table, call, count, not_negative, positive, rate, whole
+from helpers.malformed import (
+    Choice,
+    Named,
+    Setting,
+    Table,
+    call,
+    count,
+    not_negative,
+    positive,
+    rate,
+    whole,
+)
 
 from transformer_core import optim
-from transformer_core.optim import SGD, Adam, AdamW, Muon, Together
+from transformer_core.optim import SGD, Adam, AdamW, LossScale, Muon, Together
 from transformer_core.optim.muon import CUBIC
 
 WEIGHTS = Named(a="D F", b="F")
@@ -55,9 +68,20 @@ LINES = {
     ),
     "SGD": steps(SGD, "momentum"),
     "Together": steps(together),
+    "muon_scale": {
+        "width_in": whole(3),
+        "width_out": whole(4),
+        "convention": Choice("original"),
+    },
     "orthogonalize": {
         "coefficients": Choice(CUBIC, [None, 1.5, (), (1.5, -0.5), (1.5, None, 0.0), (1, 2, 3, 4)])
     },
+    "LossScale": call(
+        lambda scale, patience: LossScale(lambda rng, dloss: (0.0, {}), scale, patience),
+        scale=Setting(8.0, lambda v: v > 0 and math.frexp(v)[0] == 0.5),
+        patience=whole(3),
+    ),
+    "unscale": {"grads": Named(free=True, a="reals D F", b="reals F"), "scale": positive(2.0)},
     "clip_by_global_norm": {"grads": Named(free=True, a="reals D F", b="reals F")},
 }  # fmt: skip
 # In the lines of their classes.

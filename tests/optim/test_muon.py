@@ -111,14 +111,15 @@ def test_the_matrix_is_not_modified(rng):
 # The optimiser
 
 
-@pytest.mark.equation("eq:muon")
+@pytest.mark.equation("eq:muon", "eq:muon-scales")
 @pytest.mark.parametrize("nesterov", [True, False])
-def test_twenty_steps_follow_the_formula(rng, nesterov):
+@pytest.mark.parametrize("convention", ["original", "match_rms_adamw"])
+def test_twenty_steps_follow_the_formula(rng, nesterov, convention):
     parameters = draw(rng)
     theta = {name: array.copy() for name, array in parameters.items()}
     past = {name: [] for name in theta}
     eta, mu, decay = 0.02, 0.8, 0.3
-    optimizer = Muon(parameters, eta, mu, nesterov, 3, decay)
+    optimizer = Muon(parameters, eta, mu, nesterov, 3, decay, convention)
     for _ in range(20):
         grads = draw(rng)
         optimizer.step(grads)
@@ -131,9 +132,24 @@ def test_twenty_steps_follow_the_formula(rng, nesterov):
                 x = 3.4445 * x - 4.775 * x**3 + 2.0315 * x**5
             width_in, width_out = g.shape
             scale = np.sqrt(width_out / width_in) if width_out > width_in else 1
+            if convention == "match_rms_adamw":
+                scale = 0.2 * np.sqrt(max(g.shape))
             theta[name] = (1 - eta * decay) * theta[name] - eta * scale * (u * x) @ vt
             assert np.allclose(parameters[name], theta[name], rtol=0, atol=1e-11)
     assert optimizer.steps == 20
+
+
+@pytest.mark.equation("eq:muon-scales")
+def test_the_root_mean_square_of_a_step_is_that_of_its_singular_values(rng):
+    """Times sqrt(max(D_in, D_out)): 1 for an orthogonal matrix of any shape."""
+    for shape in (3, 40), (40, 3), (9, 9):
+        x = orthogonalize(rng.normal(size=shape), 60, CUBIC)
+        assert np.isclose(np.sqrt(max(shape) * np.mean(x**2)), 1)
+        step = {"weight": np.zeros(shape)}
+        Muon(step, 0.3, iterations=5, scale="match_rms_adamw").step({"weight": x})
+        values = np.linalg.svd(orthogonalize(x), compute_uv=False)
+        expected = 0.2 * 0.3 * np.sqrt(np.mean(values**2))
+        assert np.isclose(np.sqrt(np.mean(step["weight"] ** 2)), expected)
 
 
 def test_a_large_matrix_is_not_cut(rng, monkeypatch):
@@ -166,7 +182,7 @@ def test_the_settings_are_those_of_the_paper_unless_told_otherwise(rng):
     for name in first:
         second[name][...] = first[name]
         assert np.array_equal(orthogonalize(first[name]), orthogonalize(first[name], 5, QUINTIC))
-    one, other = Muon(first), Muon(second, 0.02, 0.95, True, 5, 0.0)
+    one, other = Muon(first), Muon(second, 0.02, 0.95, True, 5, 0.0, "original")
     for grad in (draw(rng), draw(rng)):
         one.step(grad)
         other.step(grad)
@@ -181,6 +197,7 @@ def test_the_settings_are_those_of_the_paper_unless_told_otherwise(rng):
         ((2, 3), {"momentum": 1.0}, r"momentum: expected a number in \[0, 1\), got 1"),
         ((2, 3), {"iterations": 0}, "iterations: expected a whole number of at least"),
         ((2, 3), {"weight_decay": -1}, "weight_decay: expected a number of at least 0"),
+        ((2, 3), {"scale": "rms"}, "scale: expected one of original, match_rms_adamw, got 'rms'"),
         ((2, 3), {"learning_rate": 0}, "learning_rate: expected a positive number"),
     ],
 )

@@ -13,6 +13,9 @@ from transformer_core.ops import causal_keep, padding_keep
 
 EQUATIONS = {
     "Linear": "eq:linear-backward",
+    "LoraLinear": "eq:lora-backward",
+    "Pooler": "eq:pooler-backward",
+    "HeadTransform": "eq:head-transform-backward",
     "LayerNorm": "eq:layer-norm-backward",
     "RmsNorm": "eq:rms-norm-backward",
     "FeedForward": "eq:feed-forward-backward",

@@ -8,7 +8,16 @@ from parity.twins import F, run, torch
 
 from transformer_core import models
 from transformer_core.layers import AttentionSpec, Layer, NormSpec
-from transformer_core.models import Bert, Decoder, Encoder, EncoderDecoder, Gpt, StackSpec
+from transformer_core.models import (
+    Bert,
+    BertEncoder,
+    Classifier,
+    Decoder,
+    Encoder,
+    EncoderDecoder,
+    Gpt,
+    StackSpec,
+)
 
 every_stack = pytest.mark.parametrize("case", STACKS.values(), ids=STACKS)
 RECONSTRUCTORS = {name: case for name, case in STACKS.items() if "Recon" in name}
@@ -99,6 +108,22 @@ def test_loss_of_bert(parity, variant):
     parity.loss(model, context, twin)
 
 
+@pytest.mark.parametrize("norm", [False, True], ids=["no norm of the sum", "norm of the sum"])
+def test_encoder_of_bert(parity, norm):
+    spec, _ = split_variant(6, AttentionSpec(2), 7, {"dropout": 0.2}, "post", parity.dtype)
+    model = BertEncoder(spec, StackSpec(8, 6, 2), parity.rng, 2, norm, not norm)
+    model = dropping(randomise(model, parity.rng))
+    parity.layer(model, [], (IDS, padding([5, 3], 5), SEGMENTS))
+
+
+@pytest.mark.equation("eq:classifier-backward")
+@pytest.mark.parametrize("first", [False, True], ids=["mean", "first position"])
+def test_classifier(parity, first):
+    model, _ = bert(parity, {"embedding_norm": True})
+    model = randomise(Classifier(model, 3, parity.rng, first), parity.rng)
+    parity.layer(model, [], (IDS, IDS != 0))
+
+
 # The encoder-decoder
 
 ENCODER_DECODERS = {
@@ -184,4 +209,4 @@ def test_loss_of_gpt(parity, variant):
 def test_every_model_is_compared():
     every = (getattr(models, name) for name in models.__all__)
     every = {one for one in every if isinstance(one, type) and issubclass(one, Layer)}
-    assert every == {Bert, Decoder, Encoder, EncoderDecoder, Gpt}
+    assert every == {Bert, BertEncoder, Classifier, Decoder, Encoder, EncoderDecoder, Gpt}

@@ -28,6 +28,10 @@ def attention_with_dropout(query, key, value, keep):
     return F.scaled_dot_product_attention(query, key, value, keep, dropout_p=0.3)
 
 
+def contrastive_loss(query, key, temperature):
+    return F.cross_entropy(query @ key.T / temperature, torch.arange(len(query)))
+
+
 def cross_entropy(logits, targets, weights=None, smoothing=0.0, **options):
     rows, targets = logits.flatten(0, -2), targets.flatten()
     options["label_smoothing"] = smoothing
@@ -46,9 +50,18 @@ def partly_ignored(logits, targets, weights):
     return cross_entropy(logits, targets.where(weights, -100), ignore_index=-100)
 
 
+def mean_pool(x, keep=None):
+    """What sentence encoders do: a sum under the mask, by at least one row."""
+    if keep is None:
+        return x.mean(dim=1)
+    mask = keep.unsqueeze(-1).to(x)
+    return (x * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+
+
 TWINS = {
     "attention": attention,
     "attention with dropout": attention_with_dropout,
+    "contrastive_loss": contrastive_loss,
     "cross_entropy": cross_entropy,
     "cross_entropy, class weights": class_weighted,
     "cross_entropy, ignored targets": partly_ignored,
@@ -60,18 +73,23 @@ TWINS = {
     "grouped_attention": lambda query, key, value, keep: attention(
         query, *(a.repeat_interleave(3, dim=1) for a in (key, value)), keep
     ),
+    "l2_normalize": lambda x: F.normalize(x, dim=-1),
     "layer_norm": lambda x, gamma, beta, eps: F.layer_norm(x, x.shape[-1:], gamma, beta, eps),
     "linear": lambda x, weight, bias=None: F.linear(x, weight.T, bias),
+    "low_rank": lambda x, a, b, alpha: alpha / len(b) * F.linear(F.linear(x, a.T), b.T),
+    "mean_pool": mean_pool,
     "mean_squared_error": F.mse_loss,
     "merge_heads": lambda x: x.transpose(1, 2).flatten(2),
     "relu": F.relu,
     "rms_norm": lambda x, gamma, eps: F.rms_norm(x, x.shape[-1:], gamma, eps),
     "rotary": rotary,
     "silu": F.silu,
+    "tanh": torch.tanh,
     "soft_cap": lambda x, cap: cap * torch.tanh(x / cap),
     "softmax": softmax,
     "split_heads": lambda x: x.unflatten(-1, (3, 2)).transpose(1, 2),
     "tied_readout": F.linear,
+    "tiled_attention": lambda query, key, value, keep, tile: attention(query, key, value, keep),
 }
 
 

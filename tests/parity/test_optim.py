@@ -131,13 +131,14 @@ def test_trainings_stay_equal(rng, name):
     ids=["in float64", "in bfloat16"],
 )
 @pytest.mark.parametrize("nesterov", [True, False])
-def test_muon(rng, monkeypatch, nesterov, tolerance, bfloat16):
+@pytest.mark.parametrize("scale", ["original", "match_rms_adamw"])
+def test_muon(rng, monkeypatch, nesterov, scale, tolerance, bfloat16):
     monkeypatch.setattr(torch.Tensor, "bfloat16", bfloat16)
     shapes = {"tall": (8, 5), "wide": (5, 8), "square": (6, 6)}
     parameters = {name: np.zeros(shape) for name, shape in shapes.items()}
     leaves = {n: torch.tensor(a.T, requires_grad=True) for n, a in parameters.items()}
-    ours = Muon(parameters, 0.02, 0.9, nesterov, weight_decay=0.1)
-    theirs = torch.optim.Muon(leaves.values(), 0.02, 0.1, 0.9, nesterov)
+    ours = Muon(parameters, 0.02, 0.9, nesterov, weight_decay=0.1, scale=scale)
+    theirs = torch.optim.Muon(leaves.values(), 0.02, 0.1, 0.9, nesterov, adjust_lr_fn=scale)
     for _ in range(50):
         grads = {name: rng.normal(size=shape) for name, shape in shapes.items()}
         for name, leaf in leaves.items():

@@ -136,6 +136,14 @@ def linear(layer, p, x):
     return F.linear(x, p["weight"].T, p.get("bias"))
 
 
+def lora_linear(layer, p, x):
+    """In the layout of files: the frozen weights are not among the parameters."""
+    frozen = layer.linear.layer
+    weight, bias = (torch.tensor(array).to(x) for array in (frozen.weight, frozen.bias))
+    adapted = weight.T + layer.scale * (p["b"].T @ p["a"].T)
+    return F.linear(x, adapted, bias)
+
+
 def layer_norm(layer, p, x):
     return F.layer_norm(x, x.shape[-1:], p["gamma"], p["beta"])
 
@@ -168,7 +176,20 @@ def tied_readout(layer, p, h, table):
     return F.linear(h, table, p.get("bias"))
 
 
+def pooler(layer, p, h):
+    return torch.tanh(linear(layer.dense, part(p, "dense"), h[:, 0]))
+
+
+def head_transform(layer, p, h):
+    active = ACTIVATIONS[layer.activate.__name__](linear(layer.dense, part(p, "dense"), h))
+    return layer_norm(layer.norm, part(p, "norm"), active)
+
+
 def self_attention(layer, p, x, keep=None):
+    if layer.spec.window:
+        seen = torch.ones(2 * x.shape[1:2], dtype=bool).tril()
+        seen = seen & ~seen.tril(-layer.spec.window)
+        keep = seen if keep is None else keep & seen
     return cross_attention(layer, p, x, x, keep)
 
 
@@ -292,7 +313,7 @@ def own_readout(layer, p, h, table=None):
     return linear(layer, p, h)
 
 
-def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
+def bert_encoder(model, p, ids, keep=None, segment_ids=None):
     x = F.embedding(ids, p["tokens.table"])
     x = x + F.embedding(torch.arange(ids.shape[1]), p["positions.table"])
     if model.segments:
@@ -300,9 +321,22 @@ def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
     if model.embedding_norm:
         x = layer_norm(model.embedding_norm, part(p, "embedding_norm"), x)
     x = F.dropout(x, model.dropout)
-    h = encoder(model.encoder, part(p, "encoder"), x, keep)
+    return encoder(model.encoder, part(p, "encoder"), x, keep)
+
+
+def bert(model, p, ids, masked=None, keep=None, segment_ids=None):
+    h = bert_encoder(model, p, ids, keep, segment_ids)
     h = h if masked is None else h[masked]
     return run(model.readout, part(p, "readout"), h, p["tokens.table"])
+
+
+def classifier(model, p, ids, keep):
+    h = bert_encoder(model.bert, part(p, "bert"), ids, keep[:, None, None])
+    if model.first:
+        pooled = h[:, 0]
+    else:
+        pooled = torch.stack([rows[kept].mean(0) for rows, kept in zip(h, keep, strict=True)])
+    return linear(model.head, part(p, "head"), pooled)
 
 
 def gpt(model, p, ids, keep=None):
@@ -341,6 +375,9 @@ def encoder_decoder(model, p, source, shifted, source_keep=None):
 
 TWINS = {
     layers.Linear: linear,
+    layers.LoraLinear: lora_linear,
+    layers.Pooler: pooler,
+    layers.HeadTransform: head_transform,
     layers.LayerNorm: layer_norm,
     layers.RmsNorm: rms_norm,
     layers.FeedForward: feed_forward,
@@ -360,6 +397,8 @@ TWINS = {
     models.Decoder: decoder,
     Reconstructor: reconstructor,
     models.Bert: bert,
+    models.BertEncoder: bert_encoder,
+    models.Classifier: classifier,
     models.EncoderDecoder: encoder_decoder,
     models.Gpt: gpt,
 }

@@ -106,7 +106,7 @@ def test_small_changes_leave_the_package_as_it_was():
 
 def test_a_number_that_is_lost_in_every_row_is_seen():
     def forward(x):
-        y = x - np.log(np.exp(x - x.max(axis=-1, keepdims=True)).sum(axis=-1, keepdims=True))
+        y = ops.log_softmax(x) + np.cos(x.max(axis=-1, keepdims=True))
         return y, y
 
     said = str(examine("log_softmax", forward))

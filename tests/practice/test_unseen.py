@@ -1,8 +1,8 @@
 """Answers by somebody who had not seen the catalogue: what is right is called right, and no more.
 
 Each has its author's word for the mistake, and the grade of the first report on it, in the first
-set by an independent reader. That they are named is not asked for here, or the examiner would be
-mended for them.
+and the third set by an independent reader. That they are named is not asked for here, or the
+examiner would be mended for them.
 """
 
 import sys
@@ -21,7 +21,10 @@ from transformer_practice.mistakes import edits_of
 
 ANSWERS = [
     (answer["id"], answer["exercise"], answer["code"], answer["kind"] == "right")
-    for path in sorted((ROOT / "tests/practice/unseen").glob("*.toml"))
+    for path in [
+        *sorted((ROOT / "tests/practice/unseen").glob("*.toml")),
+        ROOT / "tests/practice/unseen_third.toml",
+    ]
     for answer in tomllib.loads(path.read_text(encoding="utf-8"))["answer"]
 ]
 for right in tomllib.loads(read(ROOT / "tests/practice/unseen_second.toml"))["exercise"]:

@@ -8,6 +8,7 @@ import numpy as np
 from helpers.malformed import (
     Answers,
     Choice,
+    Floats,
     Ids,
     Setting,
     Table,
@@ -22,12 +23,12 @@ from helpers.malformed import (
 from transformer_core.layers import LayerSpec, MultiHeadSelfAttention
 from transformer_core.models import EncoderDecoder, Gpt, StackSpec
 from transformer_core.tasks import dates, reconstruction
-from transformer_core.tasks.bert import counts, interpolated, masking, mini_bert, wordpiece
+from transformer_core.tasks.bert import counts, interpolated, masking, mini_bert
 from transformer_core.tasks.dates import Characters, DateReader, DateRules, Dates
 from transformer_core.tasks.gpt import byte_pairs, kneser_ney, pretokens, writing
 from transformer_core.tasks.gpt import windows as gpt_windows
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor
-from transformer_core.tasks.texts import documents
+from transformer_core.tasks.texts import documents, wordpiece
 from transformer_core.tasks.texts.documents import Document
 
 
@@ -58,6 +59,13 @@ BERT = mini_bert.mini_bert(np.full(34, 1 / 34), seeded(), SPEC, 12, 1)
 GPT = Gpt(SPEC, StackSpec(PAIRS.vocabulary, 9, 1), seeded())
 TOKENS = Ids("B T", least=5)
 NATS = "N"
+
+
+class Shares(Floats):
+    def valid(self, rng):
+        return rng.uniform(0.1, 0.9, self.shape())
+
+
 OBJECTS = {
     "BytePairs": PAIRS,
     "Characters": LETTERS,
@@ -181,14 +189,25 @@ LINES |= {
     # A GPT
     "KneserNey": {"ids": Ids("M"), "order": count(3, lambda v: 1 <= v <= 500)},
     "KneserNey.losses": {"ids": Ids("T")},
+    "KneserNey.begin": {"batch": whole(2)},
+    "KneserNey.kinds": {"ids": Ids("T")},
     "KneserNey.distribution": {"history": Ids("T")},
-    "best_weight": {"one": NATS, "other": NATS, "steps": whole(3)},
+    "KneserNey.prefill": call(
+        lambda ids: OBJECTS["KneserNey"].prefill(ids, OBJECTS["KneserNey"].begin(2)), ids=Ids("B T")
+    ),
+    "best_weights": {
+        "one": NATS,
+        "other": NATS,
+        "kinds": Ids("N", least=1),
+        "number": count(24, lambda v: v >= 24),
+        "steps": whole(3),
+    },
     "bits_per_byte": {"losses": "T", "ids": Ids("S"), "sizes": Ids("V", least=1)},
     "join_texts": call(
         partial(gpt_windows.join_texts, PAIRS),
         texts=Choice(["the cat"], [None, 3, [3], [None], [["a"]], {3}, "text"]),
     ),
-    "mix": {"one": NATS, "other": NATS, "weight": Setting(0.3, lambda v: 0 < v < 1)},
+    "mix": {"one": NATS, "other": NATS, "weight": Shares(NATS, ok=lambda v: 0 < v < 1)},
     "token_losses": call(partial(gpt_windows.token_losses, GPT), ids=Ids("N"), together=whole(2)),
     "windows": call(
         lambda ids, size, length, seed, first: next(

@@ -126,7 +126,9 @@ WITHOUT = {
     "Run.path",
     "Run.save_arrays",
     "Run.write",
+    "few_bits",
     "load_settings",
+    "rounded_arrays",
 }
 TRAINING = Table("tests/training/test_malformed.py", [training], LINES, without=WITHOUT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = (

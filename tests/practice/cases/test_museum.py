@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -7,8 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from studies import shipped
 from transformer_practice.cases import Museum, museum
-from transformer_practice.cases.exhibits import ROOMS, SUSPECTS
+from transformer_practice.cases.exhibits import PUBLISHED, ROOMS, SHIPPED, SUSPECTS, suspects
 from transformer_practice.cases.museum import lines
 from transformer_practice.cases.trainings import Trained
 from transformer_practice.mistakes import MUTANTS
@@ -44,6 +46,32 @@ def contents(folder):
 def test_twelve_cases_are_drawn_one_of_each_room(here):
     assert len(here.exhibits) == 12
     assert all(len({*room} & {*here.exhibits}) == 1 for room in ROOMS)
+
+
+def test_six_that_projects_have_published_are_drawn_instead(untrained, tmp_path):
+    here = Museum(tmp_path, 3, shipped=True)
+    assert len(here.exhibits) == len(SHIPPED) == 6
+    assert all(len({*room} & {*here.exhibits}) == 1 for room in SHIPPED)
+    assert Museum(tmp_path).exhibits == here.exhibits
+    assert "rotary-layout-ignored" in here.suspects() and "layer-norm" not in here.suspects()
+    assert "grouped_attention" in (tmp_path / "case-01" / "questions.md").read_text()
+    with pytest.raises(ValueError, match="expected a suspect"):
+        here.name(1, "layer-norm-gamma-outside")
+    (first, *_) = here.exhibits
+    threads = PUBLISHED[first.name].threads
+    trail = here.name(1, first.name)
+    assert all(f"Reported: https://github.com/{thread}" in trail for thread in threads)
+
+
+def test_what_was_published_is_in_the_catalogue_or_in_the_study_and_has_its_threads():
+    kinds = {(setting, name) for setting, names in shipped.KINDS.items() for name in names}
+    for name, exhibit in PUBLISHED.items():
+        assert name in MUTANTS or name == shipped.CLIPPED
+        assert (exhibit.setting, name) in kinds
+        for thread in exhibit.threads:
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+/(issues|pull)/\d+", thread)
+    assert set(suspects(SHIPPED)) <= set(PUBLISHED)
+    assert {name for _, name in kinds if name} == set(PUBLISHED)
 
 
 @pytest.mark.slow

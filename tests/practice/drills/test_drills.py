@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.counting import Counted, count_everything
+from transformer_core.distributed import live_activations, one_forward_one_backward
+from transformer_core.gradient_check import complex_step
 from transformer_core.layers import (
     AttentionSpec,
     EncoderLayer,
@@ -19,6 +21,7 @@ from transformer_core.layers import (
     Residual,
 )
 from transformer_core.models.sampling import repetition_penalty, temperature, top_p
+from transformer_core.models.speculative import accept_or_resample, expected_tokens, residual
 from transformer_core.ops import (
     attention,
     attention_backward,
@@ -29,30 +32,42 @@ from transformer_core.ops import (
     embedding,
     embedding_backward,
     gated_product_backward,
+    l2_normalize,
+    l2_normalize_backward,
     layer_norm,
     layer_norm_backward,
     linear,
     linear_backward,
+    log_softmax,
+    low_rank,
+    low_rank_backward,
+    mean_pool,
+    mean_pool_backward,
     relu,
     relu_backward,
     rms_norm,
     rms_norm_backward,
     rotary,
     rotary_backward,
+    round_to,
     soft_cap,
     soft_cap_backward,
     softmax,
     softmax_backward,
+    tiled_attention,
+    tiled_attention_backward,
     window_keep,
 )
 from transformer_core.ops.embedding import tied_readout, tied_readout_backward
-from transformer_core.optim import SGD, Adam, clip_by_global_norm, warmup_stable_decay
+from transformer_core.ops.tiled_attention import merge, partial_attention, tiling_of
+from transformer_core.optim import SGD, Adam, clip_by_global_norm, unscale, warmup_stable_decay
+from transformer_core.ranks import Group, on_threads
 from transformer_core.training import combine
 from transformer_practice.drills import DRILLS, draw
 from transformer_practice.drills.drill import LEVELS
 from transformer_practice.drills.exact import is_equal, numbers, parse, show
 from transformer_practice.exercises.byte_pairs import encode_piece, learn_merges, merge_pair
-from transformer_practice.exercises.sampling import drawn_tokens
+from transformer_practice.exercises.sampling import Given, drawn_tokens
 
 LN2 = np.log(2)
 BARELY = 1e-300  # an epsilon that changes nothing
@@ -114,6 +129,15 @@ def of_rms_norm(x, gamma, dy):
     dx, dgamma = rms_norm_backward(dy, cache)
     g = dy * gamma
     return 1 / cache.inv_rms[0], cache.x_hat, g, (g * cache.x_hat).mean(), dx, dgamma
+
+
+def of_search(first, second, padding, dy):
+    h = np.array([[first, second, padding]])
+    mean, pooling = mean_pool(h, np.array([[True, True, False]]))
+    y, cache = l2_normalize(mean)
+    dmean = l2_normalize_backward(dy[np.newaxis], cache)
+    dh = mean_pool_backward(dmean, pooling)
+    return mean[0], 1 / cache.inv_length[0, 0], y[0], y[0] @ dy, dmean[0], dh[0, 0]
 
 
 def of_gated_feed_forward(x, gate, value, output, dy):
@@ -308,6 +332,32 @@ def of_grouped_queries(alone, layers, width, n, window, t, cap, y):
     )
 
 
+def of_gpt_over_ranks(own, width, head, tokens, cache, stages, stage, batches):
+    width, head, stages, stage, batches = map(int, (width, head, stages, stage, batches))
+
+    def work(c):
+        first = c.rank // 2 * 2
+        group = Group(c, (first, first + 1))
+        shared, whole = group.all_reduce(own[c.rank]), c.all_reduce(own[c.rank])
+        c.sent.clear()
+        group.all_reduce(np.zeros((width, 2 * head), np.uint8))
+        of_keys = sum(traffic.bytes for traffic in c.sent.values())
+        c.sent.clear()
+        c.all_reduce(np.zeros(2 * head, np.uint8))
+        return shared, whole, of_keys, sum(traffic.bytes for traffic in c.sent.values())
+
+    shared, whole, of_keys, of_norms = zip(*on_threads(4, work), strict=True)
+    live = live_activations(one_forward_one_backward(stages, batches))[stage]
+    return (
+        np.stack(shared[::2]),
+        whole[0],
+        sum(of_keys),
+        sum(of_norms),
+        live * cache,
+        cache + (live - 1) * tokens * width,
+    )
+
+
 def of_byte_pairs(w, v, times, x, bits):
     words, times = [word.astype(int) for word in (w, v)], times.astype(int)
     first, second = merges = learn_merges(words, times, 2)
@@ -334,6 +384,60 @@ def of_sampling(multiples, seen, share, number):
         drawn_tokens(kept[None], number[None])[0],
         repetition_penalty(z, seen > 0, 2.0) / LN2,
     )
+
+
+def of_shipped(multiples, q):
+    z = multiples * LN2
+    dz = complex_step(lambda z: -(q * log_softmax(z)).sum(), z.astype(complex))
+    return softmax(z)[0], q.sum(), dz, 0
+
+
+def of_fine_tuning(x, w, a, b, alpha, dy):
+    frozen, frozen_cache = linear(x, w)
+    added, cache = low_rank(x, a, b, float(alpha))
+    dx, da, db = low_rank_backward(dy, cache)
+    through, _, _ = linear_backward(dy, frozen_cache)
+    dnarrow, _, _ = linear_backward(cache.scale * dy, linear(cache.narrow, b)[1])
+    return cache.narrow, frozen + added, db, dnarrow, da, through + dx
+
+
+def of_speculative(p, q, v):
+    (written,) = accept_or_resample(p[np.newaxis], q[np.newaxis], np.array([int(v)]))
+    rate = np.minimum(p, q).sum()
+    return written[int(v)], rate, residual(p, q), written, expected_tokens(rate, 2)
+
+
+def of_tiled_attention(e, v, g, extra):
+    given = np.ones((1, 1)), np.log(e)[:, None], v[:, None]
+    parts = []
+    for part in (slice(0, 2), slice(2, 4)):
+        tiling = tiling_of(given[0], given[1][part], given[2][part], None, 0, None, 4)
+        parts.append(partial_attention(tiling))
+    both = merge(*parts)
+    output, cache = tiled_attention(*given, tile=2)
+    cotangent = np.array([[g]])
+    _, dkey, _ = tiled_attention_backward(cotangent, cache)
+    _, with_extra, _ = tiled_attention_backward(cotangent, cache, np.array([extra]))
+    return (
+        parts[0].total[0, 0, 0],
+        np.exp(parts[0].top - both.top)[0, 0, 0],
+        both.total[0, 0, 0],
+        output[0, 0],
+        (output * cotangent)[0, 0],
+        dkey[:, 0],  # the query is 1
+        with_extra[:, 0],
+    )
+
+
+def of_few_bits(p, x, a, z, norm, scale, limit):
+    name = {3: "float8_e5m2", 4: "float8_e4m3fn"}[int(p)]
+    (rounded,) = round_to(x[None], name)
+    total = 0.0
+    while (more := round_to(np.array([total + a]), name)[0]) > total:
+        total = more
+    drawn = round_to(np.full(8, z), name, Given(np.arange(8) / 8))
+    clipped, _ = clip_by_global_norm(unscale({"g": norm[None]}, float(scale)), float(limit))
+    return (2 * abs(rounded - x), rounded, total, (drawn > z).mean(), drawn.var(), clipped["g"][0])
 
 
 WITNESSES = {name: globals()[f"of_{name}"] for name in DRILLS}

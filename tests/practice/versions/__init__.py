@@ -18,8 +18,8 @@ from transformer_practice.mistakes import edits_of
 
 NAMES = """linear softmax cross_entropy mean_squared_error layer_norm activations attention
     embedding rearranging dropout layers many_machines norm_over_ranks internet_scale optimizers
-    one_layer outer_step rotary grouped_queries
-    sampling""".split()
+    one_layer gpt_over_ranks outer_step rotary grouped_queries
+    sampling speculative tiled_attention few_bits fine_tuning search""".split()
 MODULES = {name: import_module(f"practice.versions.{name}") for name in NAMES}
 
 

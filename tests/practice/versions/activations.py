@@ -199,7 +199,43 @@ class SiluLoops:
         return dx
 
 
+class TanhNumpy:
+    """NumPy's function, the input kept and the output computed again."""
+
+    def forward(x):
+        return np.tanh(x), x
+
+    def backward(dy, x):
+        y = np.tanh(x)
+        return dy * (1 - y**2)
+
+
+class TanhExponentials:
+    """With exponentials that cannot overflow; the slope in one factor."""
+
+    def forward(x):
+        small = np.exp(-2 * np.abs(x))
+        y = np.sign(x) * (1 - small) / (1 + small)
+        return y, y
+
+    def backward(dy, y):
+        return dy - dy * y * y
+
+
+class TanhProduct:
+    """The slope as the product of (1 - y) and (1 + y)."""
+
+    def forward(x):
+        y = np.tanh(x)
+        return y, (1 - y, 1 + y)
+
+    def backward(dy, cache):
+        below, above = cache
+        return dy * below * above
+
+
 RIGHT = {
+    "tanh": [TanhNumpy, TanhExponentials, TanhProduct],
     "relu": [ReluLoops, ReluMaximum, ReluStep, ReluCopy],
     "gelu": [GeluLoops, GeluNormal, GeluStored],
     "gelu_tanh": [TanhLoops, TanhChain, TanhSigmoid],

@@ -125,6 +125,35 @@ class GatedFeedForward:
         return dh @ self.gate.weight.T + dvalue @ self.value.weight.T, grads
 
 
+class Pooler:
+    def forward(self, h):
+        y = np.tanh(h[:, 0] @ self.dense.weight + self.dense.bias)
+        return y, (h, y)
+
+    def backward(self, dy, cache):
+        h, y = cache
+        du = dy * (1 - y**2)
+        dh = np.zeros(h.shape)
+        dh[:, 0] = du @ self.dense.weight.T
+        return dh, {"dense.weight": h[:, 0].T @ du, "dense.bias": du.sum(axis=0)}
+
+
+class HeadTransform:
+    def forward(self, h):
+        a, slope = self.activate(h @ self.dense.weight + self.dense.bias)
+        y, normed = self.norm.forward(a)
+        return y, (h, slope, normed)
+
+    def backward(self, dy, cache):
+        h, slope, normed = cache
+        da, norm_grads = self.norm.backward(dy, normed)
+        du = self.activate_backward(da, slope)
+        rows, du_rows = (a.reshape(-1, a.shape[-1]) for a in (h, du))
+        grads = {f"norm.{name}": grad for name, grad in norm_grads.items()}
+        grads |= {"dense.weight": rows.T @ du_rows, "dense.bias": du_rows.sum(axis=0)}
+        return du @ self.dense.weight.T, grads
+
+
 class Residual:
     def forward(self, x, *context, rng=None):
         inner = x
@@ -289,6 +318,8 @@ RIGHT = {
         LearnedPositions,
         FeedForward,
         GatedFeedForward,
+        Pooler,
+        HeadTransform,
         RmsNorm,
         Residual,
         MultiHeadSelfAttention,

@@ -87,11 +87,22 @@ class Schedule:
         return rate
 
 
+class MuonScale:
+    """By the ratio of the widths."""
+
+    def forward(width_in, width_out, convention):
+        if convention == "match_rms_adamw":
+            return 0.2 * np.sqrt(max(width_in, width_out))
+        ratio = width_out / width_in
+        return np.sqrt(ratio) if ratio > 1 else 1.0
+
+
 RIGHT = {
     "SGD": [SGD],
     "Adam": [Adam],
     "AdamW": [AdamW],
     "Muon": [Muon],
+    "muon_scale": [MuonScale],
     "orthogonalize": [Orthogonal],
     "clip_by_global_norm": [Clipping],
     "warmup_stable_decay": [Schedule],

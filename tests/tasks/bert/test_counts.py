@@ -3,7 +3,7 @@ import pytest
 
 from transformer_core.tasks.bert.counts import Trigrams, entropy, frequencies
 from transformer_core.tasks.bert.masking import mask, pack
-from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP
+from transformer_core.tasks.texts.wordpiece import CLS, MASK, SEP
 
 A, B, C, D, V = 5, 6, 7, 8, 9
 BLOCKS = np.array([[CLS, A, B, C, A, B, C, SEP], [CLS, A, D, C, A, B, A, SEP]])

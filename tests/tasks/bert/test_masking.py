@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_core.tasks.bert.masking import mask, masked_batches, pack
-from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import CLS, MASK, SEP, SPECIAL_TOKENS
 
 V = 50
 SPECIALS = len(SPECIAL_TOKENS)

@@ -7,7 +7,7 @@ from transformer_core.layers import AttentionSpec
 from transformer_core.ops import cross_entropy
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.mini_bert import SPEC, fill_masks, measure, mini_bert, rotation
-from transformer_core.tasks.bert.wordpiece import CLS, MASK, SEP, token_ids, train_wordpiece
+from transformer_core.tasks.texts.wordpiece import CLS, MASK, SEP, token_ids, train_wordpiece
 
 
 def small(width, heads):

@@ -6,7 +6,7 @@ from helpers.witnesses import generators
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.tasks.gpt.kneser_ney import KneserNey
+from transformer_core.tasks.gpt.kneser_ney import KINDS, KneserNey
 
 V = 5
 
@@ -66,6 +66,38 @@ def test_losses_are_those_of_the_distributions(rng, order):
     losses = model.losses(text)
     for t in range(1, 12):
         assert np.isclose(losses[t - 1], -np.log(model.distribution(text[:t])[text[t]]))
+
+
+def test_a_kind_is_how_long_a_context_is_known_and_how_many_follow(rng):
+    text = rng.integers(V, size=60).tolist()
+    text += [0, 1, 4, 4]  # nothing has been counted after 4 4
+    new = rng.integers(V, size=200).tolist()
+    kinds = KneserNey(np.array(text), V, 4).kinds(np.array(new))
+
+    def followers(context):
+        n = len(context)
+        places = range(n < 3, len(text) - n)  # a shorter one counts the tokens before it
+        return {text[i + n] for i in places if text[i : i + n] == context}
+
+    for t in range(1, 200):
+        n, after = next(
+            (n, found)
+            for n in reversed(range(min(t, 3) + 1))
+            if (found := followers(new[t - n : t]))
+        )
+        assert kinds[t - 1] == n * KINDS + int(np.log2(len(after)))
+    assert len({*kinds}) > 4
+
+
+@given(generators, st.integers(1, 4))
+def test_in_pieces_and_taken_back_it_reads_what_it_reads_at_once(rng, order):
+    model, text = KneserNey(rng.integers(V, size=30), V, order), rng.integers(V, size=(2, 9))
+    _, state = model.prefill(text[:, :5], model.begin(2))
+    _, longer = model.prefill(text[:, 8:], state)
+    logits, state = model.prefill(text[:, 4:8], longer.first(4))
+    expected = [np.log(model.distribution(row[:8])) for row in text]
+    np.testing.assert_array_equal(logits, expected)
+    assert (longer.length, state.length) == (6, 8)
 
 
 def test_a_token_that_follows_one_token_alone_is_rare_elsewhere():

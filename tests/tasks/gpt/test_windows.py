@@ -8,7 +8,7 @@ from transformer_core.models import Gpt, Sampling, StackSpec
 from transformer_core.ops import log_softmax
 from transformer_core.tasks.gpt.byte_pairs import train_byte_pairs
 from transformer_core.tasks.gpt.windows import (
-    best_weight,
+    best_weights,
     bits_per_byte,
     join_texts,
     mix,
@@ -79,20 +79,30 @@ def test_a_uniform_model_needs_the_bits_of_a_token_for_its_bytes():
 @pytest.mark.equation("eq:mixture")
 def test_a_mixture_costs_at_most_the_logarithm_of_a_weight(rng):
     one, other = rng.exponential(3, (2, 400))
-    for weight in (0.01, 0.3, 0.9):
-        mixed = mix(one, other, weight)
-        assert (mixed < weight * one + (1 - weight) * other).all()
-        assert (mixed <= one - np.log(weight)).all()
-        assert (mixed <= other - np.log(1 - weight)).all()
+    weight = rng.uniform(0.01, 0.9, 400)
+    mixed = mix(one, other, weight)
+    assert (mixed < weight * one + (1 - weight) * other).all()
+    assert (mixed <= one - np.log(weight)).all()
+    assert (mixed <= other - np.log(1 - weight)).all()
+    mean = weight * np.exp(-one) + (1 - weight) * np.exp(-other)
+    assert np.allclose(mixed, -np.log(mean))
 
 
-def test_the_best_weight_is_the_best(rng):
-    one, other = -np.log(rng.random((2, 400)))
-    best = mix(one, other, best_weight(one, other)).mean()
-    assert best <= min(mix(one, other, w).mean() for w in np.linspace(0.01, 0.99, 99)) + 1e-6
-    assert best < min(one.mean(), other.mean())
-    mean = (np.exp(-one) + 3 * np.exp(-other)) / 4
-    assert np.allclose(mix(one, other, 0.25), -np.log(mean))
+@pytest.mark.equation("eq:mixture-weights")
+def test_the_best_weight_of_each_kind_is_the_best(rng):
+    kinds = rng.integers(3, size=4000)
+    one, other = -np.log(rng.random((2, 4000)))
+    one[kinds == 1] += 1
+    weights = best_weights(one, other, kinds, 4, steps=300)
+    assert weights[1] < weights[0]
+    assert weights[3] == 0.5  # nothing is known of it
+    for kind in range(3):
+        of, p = kinds == kind, np.linspace(0.005, 0.995, 199)
+        # One more token that only the first predicts, and one that only the other does.
+        losses = [
+            mix(one[of], other[of], np.full(of.sum(), w)).sum() - np.log(w * (1 - w)) for w in p
+        ]
+        assert abs(weights[kind] - p[np.argmin(losses)]) < 0.005
 
 
 # --- writing ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import sys
 import pytest
 from helpers.texts import ROOT
 
-from transformer_core.tasks.bert.wordpiece import (
+from transformer_core.tasks.texts.wordpiece import (
     CLS,
     MASK,
     PAD,
@@ -75,7 +75,7 @@ def test_a_saved_tokenizer_reloaded_is_the_same(tokenizer, tmp_path):
 def test_training_gives_the_same_in_every_process(tokenizer, threads):
     """The library hashes with other seeds in every process."""
     code = (
-        "from transformer_core.tasks.bert.wordpiece import train_wordpiece\n"
+        "from transformer_core.tasks.texts.wordpiece import train_wordpiece\n"
         f"print(train_wordpiece({TEXTS!r}, 80).to_str())"
     )
     result = subprocess.run(

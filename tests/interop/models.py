@@ -1,0 +1,56 @@
+"""Small models of the four families, and recordings of them."""
+
+import numpy as np
+
+from transformer_core.interop import record
+from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
+from transformer_core.models import Bert, Gpt, StackSpec
+
+STACK = StackSpec(11, 12, 2)
+LLAMA = {
+    "attention": AttentionSpec(4, key_heads=2, bias=False, transform="rotary_halves"),
+    "placement": "pre",
+    "norm": NormSpec("rms_norm", 1e-6),
+    "feed_forward": "swiglu",
+}
+QWEN = LLAMA | {"attention": AttentionSpec(4, 8, 8, False, 2, "qk_norm_rotary_halves")}
+GPT2 = {"attention": 4, "placement": "pre", "feed_forward": "gelu_tanh"}
+BERT = {
+    "attention": 4,
+    "placement": "post",
+    "norm": NormSpec("layer_norm", 1e-12),
+    "feed_forward": "gelu",
+}
+FAMILIES = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
+
+
+def make(family, dtype=np.float64, tied=True, **changes):
+    """Build a model with random parameters: the same ones for the same names."""
+    rng = np.random.default_rng(1)
+    settings = {"width": 16, "hidden_width": 24} | FAMILIES[family] | changes
+    spec = LayerSpec(**settings, dtype=np.dtype(dtype).name)
+    if family == "bert":
+        model = Bert(spec, STACK, rng, tied, 2, embedding_norm=True, final_norm=False)
+    else:
+        model = Gpt(spec, STACK, rng, tied)
+    for name, array in model.parameters().items():
+        rng = np.random.default_rng(list(name.encode()))
+        array[...] = 0.3 * rng.normal(size=array.shape) + name.endswith("gamma")
+    return model
+
+
+def inputs(family, rng, lengths=None):
+    """Draw what ``record`` takes after the model."""
+    shape = 3, 9
+    found = {"ids": rng.integers(0, 11, shape), "targets": rng.integers(0, 11, shape)}
+    found["weights"] = (rng.random(shape) < 0.6).astype(float)
+    if family == "bert":
+        found["segment_ids"] = rng.integers(0, 2, shape)
+        lengths = [9, 6, 8]
+    if lengths:
+        found["attention_mask"] = (np.arange(9) < np.array(lengths)[:, np.newaxis]).astype(int)
+    return found
+
+
+def recording(family, rng=None, **changes):
+    return record(make(family, **changes), **inputs(family, rng or np.random.default_rng(2)))

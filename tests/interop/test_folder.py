@@ -1,0 +1,384 @@
+"""Folders of weights that are whole, and all the ways in which they are not."""
+
+import json
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from helpers.witnesses import randomise
+from safetensors.numpy import load_file, save_file
+
+from transformer_core.interop import load, save
+from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
+from transformer_core.models import Bert, BertEncoder, Gpt, StackSpec
+
+STACK = StackSpec(20, 12, 2)
+WEIGHTS = "model.safetensors"
+HEADS = AttentionSpec(4, bias=False, key_heads=2, transform="rotary_halves")
+NORMALISED = AttentionSpec(
+    4, 6, 6, key_heads=2, transform={"kind": "qk_norm_rotary_halves", "eps": 1e-5}
+)
+
+
+def modern(attention=HEADS, tied=True, **others):
+    settings = {"norm": NormSpec("rms_norm"), "feed_forward": "swiglu"} | others
+    return Gpt(LayerSpec(8, attention, 12, "pre", **settings), STACK, rng(), tied)
+
+
+def bert(**others):
+    spec = LayerSpec(8, 2, 12, "post", NormSpec(eps=1e-12), "gelu", 0.1)
+    settings = {"tied": True, "segments": 2, "embedding_norm": True}
+    settings |= {"final_norm": False, "transform": True}
+    return Bert(spec, STACK, rng(), **settings | others)
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+MODELS = {
+    "llama": modern(),
+    "llama, not tied": modern(tied=False),
+    "qwen3": modern(NORMALISED),
+    "gpt2": Gpt(LayerSpec(8, 2, 12, "pre", feed_forward="gelu_tanh"), STACK, rng()),
+    "bert": bert(),
+    "bert, encoder": BertEncoder(bert().spec, STACK, rng(), 2, True, False, pooler=True),
+}
+for each in MODELS.values():
+    randomise(each, rng())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_loaded_is_what_was_saved(name, tmp_path):
+    model = MODELS[name]
+    save(model, None, tmp_path / "folder")
+    found, tokenizer = load(tmp_path / "folder")
+    assert tokenizer is None and type(found) is type(model)
+    assert found.parameters().keys() == model.parameters().keys()
+    for key, array in model.parameters().items():
+        assert np.array_equal(found.parameters()[key], array), key
+        assert found.parameters()[key].dtype == array.dtype == np.float32
+    ids = np.array([[3, 0, 5], [7, 7, 1]])
+    context = {"segment_ids": np.array([[0, 1, 1], [0, 0, 1]])} if "bert" in name else {}
+    assert np.array_equal(found.forward(ids, **context)[0], model.forward(ids, **context)[0])
+    save(found, None, tmp_path / "again")
+    for file in (WEIGHTS, "config.json"):
+        assert (tmp_path / "again" / file).read_bytes() == (tmp_path / "folder" / file).read_bytes()
+
+
+def test_a_bert_without_the_parts_of_the_published_one_is_the_same_function(tmp_path):
+    spec = LayerSpec(8, AttentionSpec(2, bias=False), 12, "post", feed_forward="gelu_tanh")
+    model = Bert(spec, STACK, rng(), tied=True, embedding_norm=True)
+    randomise(model, rng())
+    save(model, None, tmp_path / "bert")
+    found, _ = load(tmp_path / "bert", "float64")
+    ids = np.array([[3, 0, 5], [7, 7, 1]])
+    given = {name: array.astype(np.float64) for name, array in model.parameters().items()}
+    model.set_parameters(given)
+    expected, _ = model.forward(ids)
+    logits, _ = found.forward(ids, segment_ids=np.zeros_like(ids))
+    np.testing.assert_allclose(logits, expected, atol=1e-12)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save(modern(tied=False), None, tmp_path / "folder")
+    return tmp_path / "folder"
+
+
+def config(folder, **changes):
+    path = folder / "config.json"
+    settings = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({k: v for k, v in settings.items() if v != "gone"}))
+
+
+def arrays(folder, change):
+    found = load_file(folder / WEIGHTS)
+    change(found)
+    save_file(found, folder / WEIGHTS)
+
+
+def raw(folder, change):
+    path = folder / WEIGHTS
+    path.write_bytes(change(path.read_bytes()))
+
+
+def headed(header, data=b"\0" * 8):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+DAMAGE = {
+    "truncated": (lambda f: raw(f, lambda b: b[:-1]), "whole safetensors file"),
+    "truncated in its header": (lambda f: raw(f, lambda b: b[:40]), "whole safetensors file"),
+    "empty": (lambda f: raw(f, lambda b: b""), "whole safetensors file"),
+    "header too long": (
+        lambda f: raw(f, lambda b: b"\xff" * 7 + b"\x7f" + b[8:]),
+        "whole safetensors file",
+    ),
+    "no JSON": (lambda f: raw(f, lambda b: headed(b"{" * 50)), "whole safetensors file"),
+    "overlapping": (
+        lambda f: raw(f, lambda b: headed({"a": ONE, "b": ONE})),
+        "whole safetensors file",
+    ),
+    "outside the file": (
+        lambda f: raw(f, lambda b: headed({"a": ONE | {"data_offsets": [0, 1 << 60]}})),
+        "whole safetensors file",
+    ),
+    "larger than its bytes": (
+        lambda f: raw(f, lambda b: headed({"a": ONE | {"shape": [1 << 40, 1 << 40]}})),
+        "whole safetensors file",
+    ),
+    "eight bits": (
+        lambda f: raw(f, lambda b: headed({"a": ONE | {"dtype": "F8_E4M3", "shape": [8]}})),
+        "a: expected one of F64, F32, F16, BF16, got F8_E4M3",
+    ),
+    "a name too few": (
+        lambda f: arrays(f, lambda a: a.pop("model.norm.weight")),
+        "expected 'model.norm.weight', got none",
+    ),
+    "a name too many": (
+        lambda f: arrays(f, lambda a: a.update(extra=np.ones(2, np.float32))),
+        "got 'extra', which LlamaForCausalLM does not have",
+    ),
+    "another shape": (
+        lambda f: arrays(f, lambda a: a.update({"model.norm.weight": np.ones(9, np.float32)})),
+        r"model.norm.weight: expected the shape \(8,\), got \(9,\)",
+    ),
+    "not finite": (
+        lambda f: arrays(f, lambda a: a["model.norm.weight"].fill(np.nan)),
+        "model.norm.weight: expected finite numbers",
+    ),
+    "another architecture": (
+        lambda f: config(f, architectures=["MistralForCausalLM"]),
+        "architectures: expected one of .*, got 'MistralForCausalLM'",
+    ),
+    "no architecture": (lambda f: config(f, architectures="gone"), "architectures: .* got None"),
+    "unknown activation": (
+        lambda f: config(f, hidden_act="quick_gelu"),
+        "hidden_act: expected one of .*, got 'quick_gelu'",
+    ),
+    "another width": (lambda f: config(f, hidden_size=16), "expected the shape"),
+    "width no number": (lambda f: config(f, hidden_size="8"), "config.json: hidden_size: expected"),
+    "heads that share badly": (
+        lambda f: config(f, num_key_value_heads=3),
+        "expected the shape|key",
+    ),
+    "more layers": (lambda f: config(f, num_hidden_layers=3), "expected 'model.layers.2"),
+    "fewer layers": (lambda f: config(f, num_hidden_layers=1), "got 'model.layers.1"),
+    "other rotary positions": (
+        lambda f: config(f, rope_parameters={"rope_type": "yarn", "factor": 4.0}),
+        "rope_type: expected one of default, linear, llama3, got 'yarn'",
+    ),
+    "biases that are not there": (lambda f: config(f, mlp_bias=True), "mlp_bias: expected False"),
+    "no config": (lambda f: (f / "config.json").unlink(), "expected config.json, got none"),
+    "config no JSON": (lambda f: (f / "config.json").write_text("{"), "expected whole JSON"),
+    "config a list": (lambda f: (f / "config.json").write_text("[]"), "expected settings by name"),
+    "no weights": (lambda f: (f / WEIGHTS).unlink(), "expected model.safetensors .*, got none"),
+    "a pickle": (
+        lambda f: (f / WEIGHTS).rename(f / "pytorch_model.bin"),
+        "got pytorch_model.bin, a pickle: reading it can run code",
+    ),
+    "tokenizer no JSON": (
+        lambda f: (f / "tokenizer.json").write_text("{"),
+        "tokenizer.json: expected a whole tokenizer",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_in_one_line(folder, name):
+    damage, message = DAMAGE[name]
+    damage(folder)
+    with pytest.raises(ValueError, match=message) as raised:
+        load(folder)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("damage", ["another width", "larger than its bytes"])
+def test_memory_is_bounded_by_the_file(folder, damage):
+    DAMAGE[damage][0](folder)
+    config(folder, vocab_size=10**9, hidden_size=10**6, num_attention_heads=4)
+    tracemalloc.start()
+    with pytest.raises(ValueError):
+        load(folder)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
+def sharded(folder, **map_changes):
+    found = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    places = {}
+    for i, (name, array) in enumerate(found.items()):
+        file = f"model-{i % 2 + 1:05}-of-00002.safetensors"
+        places.setdefault(file, {})[name] = array
+    for file, content in places.items():
+        save_file(content, folder / file)
+    listed = {name: file for file, content in places.items() for name in content} | map_changes
+    index = {"metadata": {}, "weight_map": {k: v for k, v in listed.items() if v}}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
+
+
+def test_shards_are_read(folder):
+    expected, _ = load(folder)
+    sharded(folder)
+    found, _ = load(folder)
+    for name, array in expected.parameters().items():
+        assert np.array_equal(found.parameters()[name], array)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"model.norm.weight": "elsewhere.safetensors"}, "expected the file elsewhere.safetensors"),
+        ({"model.norm.weight": "../other.safetensors"}, "weight_map of names of files"),
+        ({"extra": "model-00001-of-00002.safetensors"}, "'extra' is in the index alone"),
+        ({"model.norm.weight": None}, "'model.norm.weight' is in the shards alone"),
+    ],
+)
+def test_an_index_that_does_not_fit_its_shards_is_named(folder, changes, message):
+    sharded(folder, **changes)
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
+def test_an_array_in_two_shards_is_named(folder):
+    sharded(folder)
+    path = folder / "model-00001-of-00002.safetensors"
+    other = folder / "model-00002-of-00002.safetensors"
+    name, array = next(iter(load_file(path).items()))
+    save_file(load_file(other) | {name: array}, other)
+    with pytest.raises(ValueError, match=f"expected '{name}' in one file, got two"):
+        load(folder)
+
+
+def test_what_is_no_folder_and_no_id_is_refused(tmp_path):
+    for wrong in (tmp_path / "none", "no such folder", tmp_path / "a" / "b" / "c"):
+        with pytest.raises(ValueError, match="expected a folder, or an id of the hub"):
+            load(wrong)
+
+
+def test_older_names_and_buffers_are_read(tmp_path):
+    save(bert(), None, tmp_path / "bert")
+
+    def older(found):
+        for name in [*found]:
+            new = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+            found[new.replace("LayerNorm.bias", "LayerNorm.beta")] = found.pop(name)
+        found["bert.embeddings.position_ids"] = np.arange(12)[np.newaxis]
+        found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
+
+    expected, _ = load(tmp_path / "bert")
+    arrays(tmp_path / "bert", older)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found, _ = load(tmp_path / "bert")
+    for name, array in expected.parameters().items():
+        assert np.array_equal(found.parameters()[name], array)
+
+
+def test_what_an_architecture_has_no_use_for_is_left_out_with_a_warning(tmp_path):
+    save(bert(), None, tmp_path / "bert")
+    pooler = {"bert.pooler.dense.bias": np.ones(8, np.float32)}
+    arrays(tmp_path / "bert", lambda found: found.update(pooler))
+    with pytest.warns(UserWarning, match="left out 'bert.pooler.dense.bias'"):
+        load(tmp_path / "bert")
+
+
+def test_a_file_without_the_beginning_of_its_names_is_read(tmp_path):
+    save(MODELS["gpt2"], None, tmp_path / "gpt2")
+
+    def shorter(found):
+        for name in [*found]:
+            found[name.removeprefix("transformer.")] = found.pop(name)
+        found["h.0.attn.bias"] = np.tri(12, dtype=np.float32)[np.newaxis, np.newaxis]
+
+    arrays(tmp_path / "gpt2", shorter)
+    found, _ = load(tmp_path / "gpt2")
+    for name, array in MODELS["gpt2"].parameters().items():
+        assert np.array_equal(found.parameters()[name], array)
+
+
+def test_a_head_that_is_not_there_is_the_table_with_a_warning(folder):
+    arrays(folder, lambda found: found.pop("lm_head.weight"))
+    with pytest.warns(UserWarning, match="lm_head.weight is not there"):
+        model, _ = load(folder)
+    assert "readout.weight" not in model.parameters()
+
+
+def test_a_head_that_is_not_the_table_is_believed_with_a_warning(folder):
+    config(folder, tie_word_embeddings=True)
+    with pytest.warns(UserWarning, match="lm_head.weight is not the table"):
+        model, _ = load(folder)
+    assert "readout.weight" in model.parameters()
+
+
+def test_a_table_that_is_stored_twice_is_one(tmp_path):
+    save(modern(), None, tmp_path / "llama")
+    table = "model.embed_tokens.weight"
+    arrays(tmp_path / "llama", lambda found: found.update({"lm_head.weight": found[table]}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model, _ = load(tmp_path / "llama")
+    assert "readout.weight" not in model.parameters()
+
+
+UNPUBLISHED = {
+    "pairs": (
+        modern(AttentionSpec(4, transform="rotary")),
+        "expected one of rotary_halves, .* got 'rotary'",
+    ),
+    "LayerNorm": (modern(norm=NormSpec("layer_norm")), "expected Pre-RMSNorm"),
+    "post": (
+        Gpt(LayerSpec(8, HEADS, 12, "post", NormSpec("rms_norm"), "swiglu"), STACK, rng()),
+        "expected Pre-RMSNorm",
+    ),
+    "no gate": (modern(feed_forward="silu"), "feed_forward: expected one of .* got 'silu'"),
+    "widths": (modern(AttentionSpec(4, 2, 4, transform="rotary_halves")), "heads of one width"),
+    "eps": (
+        modern(AttentionSpec(4, transform="qk_norm_rotary_halves")),
+        "expected one eps in all norms",
+    ),
+    "dropout": (modern(dropout=0.1), "expected no dropout"),
+    "bert, not tied": (bert(tied=False), "expected an output layer that shares the table"),
+    "bert, no norm": (bert(embedding_norm=False), "expected a norm after the embeddings"),
+    "bert, two norms": (bert(final_norm=True), "expected a transform before the output layer"),
+    "no model": ("gpt", "expected a Bert, BertEncoder or Gpt, got str"),
+}
+
+
+@pytest.mark.parametrize("name", UNPUBLISHED)
+def test_what_the_published_models_do_not_have_is_refused(name, tmp_path):
+    model, message = UNPUBLISHED[name]
+    with pytest.raises(ValueError, match=message):
+        save(model, None, tmp_path / "folder")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_nothing_is_overwritten(folder):
+    before = (folder / WEIGHTS).read_bytes()
+    with pytest.raises(ValueError, match="expected a new or an empty folder"):
+        save(MODELS["llama"], None, folder)
+    assert (folder / WEIGHTS).read_bytes() == before
+
+
+def test_numbers_that_a_dtype_cannot_hold_are_refused(tmp_path):
+    model = modern()
+    model.tokens.table[0, 0] = 1e6
+    with pytest.raises(ValueError, match="expected numbers that float16 can hold"):
+        save(model, None, tmp_path / "folder", "float16")
+    assert not [*tmp_path.iterdir()]
+    save(model, None, tmp_path / "folder", "bfloat16")
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(tmp_path):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+
+    many = Tokenizer(WordLevel({f"w{i}": i for i in range(21)}, unk_token="w0"))
+    with pytest.raises(ValueError, match="tokenizer: expected at most 20 tokens, got 21"):
+        save(modern(), many, tmp_path / "folder")

@@ -1,0 +1,255 @@
+"""The doctor before PyTorch programs, right ones and ones with a planted difference."""
+
+import re
+
+import numpy as np
+import pytest
+from helpers.texts import ROOT, read
+from interop.models import inputs, make
+from parity.recorder import Net, Recorder
+from parity.twins import torch
+
+from transformer_core.interop import compare, record, write_recording
+
+LLAMA = {"heads": 4, "key_heads": 2, "eps": 1e-6, "rotary": True, "gated": True, "pre": True}
+LLAMA |= {"activation": "silu"}
+QWEN = LLAMA | {"qk_norm": True}
+GPT2 = {"heads": 4, "key_heads": 4, "eps": 1e-5, "activation": "tanh", "pre": True}
+BERT = {"heads": 4, "key_heads": 4, "eps": 1e-12, "activation": "erf", "pre": False}
+BERT |= {"causal": False}
+SETTINGS = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
+
+
+def parameters_of(values, dtype, wrong=()):
+    """Take the parameters of a recording, in the layout of nn.Linear."""
+    found = {}
+    for name, value in values.items():
+        if name.startswith("parameter."):
+            linear = value.ndim == 2 and "_embedding" not in name
+            tensor = torch.tensor(value.T if linear else value, dtype=dtype)
+            found[name.removeprefix("parameter.")] = tensor.contiguous().requires_grad_()
+    if "tie lost" in wrong:
+        found["logits.weight"] = found["token_embedding.weight"].detach().clone().requires_grad_()
+    if "permuted" in wrong:
+        name = "layers.0.attention.query.weight"
+        weight = found[name].detach().unflatten(0, (4, 2, -1)).transpose(1, 2)
+        found[name] = weight.flatten(0, 2).contiguous().requires_grad_()
+    return found
+
+
+def theirs_of(ours, given, settings, wrong="", dtype=torch.float64, decoded=0):
+    """Run a PyTorch program on the parameters of ours, and return its recording."""
+    note, parameters = Recorder(), parameters_of(ours, dtype, wrong)
+    tensors = {name: torch.tensor(a) for name, a in given.items()}
+    settings = settings | {"mask": tensors.get("attention_mask")}
+    net = Net(parameters, settings, wrong)
+    ids, targets, past = tensors["ids"], tensors["targets"], None
+    weights = tensors["weights"].to(dtype)
+    if decoded:
+        right = Net(parameters, settings)
+        _, past = right.forward(ids[:, :-decoded], lambda name, tensor, heads=None: tensor)
+        past = [tuple(a.detach() for a in pair) for pair in past]
+        ids, targets, weights = (a[:, -decoded:] for a in (ids, targets, weights))
+    logits, caches = net.forward(ids, note, past, tensors.get("segment_ids"))
+    loss = note("loss", net.loss(logits, ids, targets, weights))
+    loss.backward()
+    found = note.values(parameters)
+    names = {"weights": "loss_weights"}
+    found |= {names.get(name, name): a for name, a in given.items()}
+    found |= {"ids": ids.numpy(), "targets": targets.numpy()}
+    found["loss_weights"] = weights.to(torch.float32).numpy()
+    if decoded:
+        for i, (key, value) in enumerate(caches):
+            found[f"layers.{i}.attention.key_rotated"] = key.detach().numpy()
+            found[f"layers.{i}.attention.value"] = value.detach().numpy()
+    return {
+        n: np.array(a, order="C") for n, a in found.items() if not n.startswith("gradient.loss")
+    }
+
+
+@pytest.fixture
+def doctor(tmp_path):
+    def compare_values(ours, theirs):
+        paths = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
+        for path, values in zip(paths, (ours, theirs), strict=True):
+            write_recording(path, values)
+        return compare(*paths)
+
+    return compare_values
+
+
+def both(family, wrong="", left=False, **options):
+    """Record a model of ours, and its twin with a planted difference."""
+    given = inputs(family, np.random.default_rng(3))
+    if left:
+        given["attention_mask"] = (np.arange(9) >= np.array([[3], [0], [1]])).astype(int)
+        given["weights"] = given["weights"] * given["attention_mask"]
+    ours = record(make(family), **given)
+    return ours, theirs_of(ours, given, SETTINGS[family], wrong, **options)
+
+
+def both_of_theirs(family, wrong, changes, **options):
+    """Record a right and a wrong program of PyTorch: for what the models of ours have not."""
+    given = inputs(family, np.random.default_rng(3))
+    ours = record(make(family), **given)
+    settings = SETTINGS[family] | changes
+    return tuple(theirs_of(ours, given, settings, one, **options) for one in ("", wrong))
+
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+@pytest.mark.parametrize("family", SETTINGS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
+def test_a_right_program_is_called_equal(doctor, family, dtype):
+    findings, report = doctor(*both(family, dtype=dtype))
+    assert not findings, report
+    assert "The two agree to rounding." in report
+
+
+def test_a_right_program_that_decodes_is_called_equal(doctor):
+    findings, report = doctor(*both_of_theirs("llama", "", {}, decoded=3))
+    assert not findings, report
+
+
+LAST_NORM = "gradient.parameter.layers.1.feed_forward.norm"
+# The family, the mistake, where it is seen first, and what the cause says.
+PLANTED = [
+    ("llama", "pairs", "layers.0.attention.query_rotated", "pairs"),
+    ("llama", "from 1", "layers.0.attention.query_rotated", "positions from 1"),
+    ("llama", "base", "layers.0.attention.query_rotated", "base 500000"),
+    ("llama", "interpolated", "layers.0.attention.query_rotated", "linear scaling by 4"),
+    ("llama", "low angles", "layers.0.attention.query_rotated", "angles in bfloat16"),
+    ("llama", "keys not rotated", "layers.0.attention.key_rotated", "not rotated"),
+    ("llama", "eps", "layers.0.attention.norm", "eps 1e-05"),
+    ("gpt2", "eps", "layers.0.attention.norm", "eps 1e-06"),
+    ("bert", "eps", "embedding", "eps 1e-06"),
+    ("llama", "eps outside", "layers.0.attention.norm", "eps outside the root"),
+    ("llama", "1 + weight", "layers.0.attention.norm", "times 1 + weight"),
+    ("llama", "centred", "layers.0.attention.norm", "LayerNorm"),
+    ("gpt2", "not centred", "layers.0.attention.norm", "RMSNorm"),
+    ("gpt2", "unbiased", "layers.0.attention.norm", "unbiased"),
+    ("llama", "tiled", "layers.0.attention.scores", "tiled"),
+    ("qwen", "norm after rotation", "layers.0.attention.query_rotated", "before the norm"),
+    ("qwen", "norm over heads", "layers.0.attention.query_norm", "over all heads"),
+    ("gpt2", "no mask", "layers.0.attention.weights", "no causal mask"),
+    ("gpt2", "masked late", "layers.0.attention.weights", "masked after the softmax"),
+    ("bert", "padding seen", "layers.0.attention.weights", "padding seen"),
+    ("llama", "not scaled", "layers.0.attention.scores", "not scaled"),
+    ("qwen", "scaled by D", "layers.0.attention.scores", "1/sqrt(D)"),
+    ("gpt2", "transposed", "layers.1.attention.output", "its weight transposed"),
+    ("gpt2", "bias forgotten", "layers.0.feed_forward.output", "without its bias"),
+    ("qwen", "permuted", "parameter.layers.0.attention.query.weight", "halves to pairs"),
+    ("llama", "exchanged", "layers.0.feed_forward.hidden", "up activated"),
+    ("gpt2", "act erf", "layers.0.feed_forward.hidden", "GELU (erf)"),
+    ("bert", "act tanh", "layers.0.feed_forward.hidden", "GELU (tanh)"),
+    ("gpt2", "act silu", "layers.0.feed_forward.hidden", "SiLU"),
+    ("llama", "no residual", "layers.1.attention.residual", "branch without the input"),
+    ("llama", "residual from norm", "layers.0.attention.residual", "normalised input"),
+    ("gpt2", "placement", "layers.0.attention.norm", "after the branches (post"),
+    ("bert", "placement", "layers.0.attention.norm", "before the branches (pre"),
+    ("gpt2", "from 1", "embedding", "positions from 1"),
+    ("llama", "times sqrt(D)", "embedding", "times sqrt(D)"),
+    ("llama", "no final norm", "logits", "without the final norm"),
+    ("llama", "all tokens", "loss", "mean of all tokens"),
+    ("llama", "summed", "loss", "sum"),
+    ("gpt2", "not shifted", "loss", "not shifted"),
+    ("gpt2", "shifted twice", "loss", "shifted once more"),
+    ("gpt2", "tie lost", "gradient.parameter.token_embedding.weight", "the look-up alone"),
+    ("gpt2", "coupling", "gradient.layers.1.attention.scores", "without the coupling"),
+    ("gpt2", "branch detached", "gradient.layers.1.feed_forward.output", "branch detached"),
+    ("llama", "gate detached", "gradient.layers.1.feed_forward.gate", "detached"),
+    ("llama", "group mean", "gradient.layers.1.attention.value", "averaged"),
+    (
+        "llama",
+        "norm weight detached",
+        "gradient.parameter.layers.1.feed_forward.norm.weight",
+        "zero",
+    ),
+    ("llama", "square detached", "gradient.layers.1.feed_forward.residual", "without the square"),
+    ("gpt2", "mean detached", "gradient.layers.1.feed_forward.residual", "without the mean"),
+]
+# What no hypothesis is made for: it has to be located, and no cause given.
+UNKNOWN = [
+    ("gpt2", "weights dropped", "layers.0.attention.context"),
+    ("llama", "clipped", "layers.0.feed_forward.hidden"),
+]
+# What the models of ours have not: both recordings are of PyTorch programs.
+OF_THEIRS = [
+    ("llama", "window", {"window": 4}, {}, "weights", "causal window of 5"),
+    ("llama", "no window", {"window": 4}, {}, "weights", "causal mask"),
+    ("llama", "corner", {}, {"decoded": 3}, "weights", "upper left"),
+    ("llama", "offset forgotten", {}, {"decoded": 3}, "query_rotated", "positions from 0"),
+    ("llama", "cast late", {}, {"dtype": torch.bfloat16}, "norm", "before casting back"),
+]
+
+
+def verdict(found, name, cause):
+    """Tell a named difference from a located and a wrong one."""
+    findings, report = found
+    if not findings:
+        return "wrong", report
+    first = findings[0]
+    if first.causes and not any(cause in one for one in first.causes):
+        return "wrong", report
+    if first.name == name and len(first.causes) == 1:
+        return "named", report
+    return ("located" if first.name == name else "wrong"), report
+
+
+@pytest.mark.parametrize("case", PLANTED, ids=lambda case: " ".join(case[:2]))
+def test_a_planted_difference_is_named(doctor, case):
+    family, wrong, name, cause = case
+    how, report = verdict(doctor(*both(family, wrong)), name, cause)
+    assert how == "named", f"{how}\n{report}"
+
+
+def test_left_padding_is_named(doctor):
+    found = doctor(*both("llama", "without padding", left=True))
+    name, cause = "layers.0.attention.query_rotated", "positions counted without padding"
+    how, report = verdict(found, name, cause)
+    assert how == "named", f"{how}\n{report}"
+
+
+@pytest.mark.parametrize("case", OF_THEIRS, ids=lambda case: case[1])
+def test_a_difference_between_programs_is_named(doctor, case):
+    family, wrong, changes, options, name, cause = case
+    found = doctor(*both_of_theirs(family, wrong, changes, **options))
+    how, report = verdict(found, f"layers.0.attention.{name}", cause)
+    assert how == "named", f"{how}\n{report}"
+
+
+@pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: " ".join(case[:2]))
+def test_an_unknown_difference_is_located_and_not_explained(doctor, case):
+    family, wrong, name = case
+    torch.manual_seed(0)
+    findings, report = doctor(*both(family, wrong))
+    assert findings[0].name == name and not findings[0].causes, report
+    assert "excluded" in report
+
+
+PAGE = re.findall(r"^```(python|text)\n(.*?)^```$", read(ROOT / "book/doctor.md"), re.M | re.S)
+
+
+def run_page(edit=lambda code: code):
+    """Run the code of the page, and return what it has made."""
+    names = {"Recorder": Recorder}
+    for language, code in PAGE:
+        if language == "python":
+            exec(compile(edit(code), "doctor.md", "exec"), names)
+    return names
+
+
+def test_the_code_of_the_page_gives_its_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (shown,) = (text for language, text in PAGE if language == "text")
+    assert run_page()["report"] == shown.rstrip("\n")
+
+
+def test_what_ours_records_is_not_explained_by_what_theirs_leaves_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_page(lambda code: code.replace('note(at + "hidden", F.silu', "(F.silu"))
+    assert "layers.0.feed_forward.hidden" not in names["theirs"], names["report"]
+    gate = next(found for found in names["findings"] if "gradient" in found.name)
+    assert gate.name == "gradient.layers.0.feed_forward.gate"
+    assert any(cause.startswith("detached") for cause in gate.causes)
