@@ -1,7 +1,6 @@
 """A task for fine-tuning: which module does this sentence of the documentation come from?"""
 
 import ast
-import hashlib
 import importlib.util
 import re
 import sysconfig
@@ -22,6 +21,7 @@ from studies import ROOT
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.tasks.texts.documentation import docstrings_of_tree, prose
+from transformer_core.tasks.texts.documents import is_held_out
 from transformer_core.tasks.texts.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS, token_ids
 
 CLASSES, HELD_OUT = 24, 0.05
@@ -91,8 +91,7 @@ def split(each, seed):
     sides = ([], [])
     for sentence in sentences():
         if sentence.module in modules():
-            digest = hashlib.sha256(sentence.name.encode()).digest()
-            sides[int.from_bytes(digest[:8]) < HELD_OUT * 2**64].append(sentence)
+            sides[is_held_out(sentence.name, HELD_OUT)].append(sentence)
     rng = np.random.default_rng(seed)
     drawn = []
     for module in modules():

@@ -1,10 +1,8 @@
 """Search in the documentation: by words, by a Mini-BERT before and after, by a real model."""
 
-import hashlib
 import tomllib
 from collections import Counter
 from functools import cache, partial
-from re import findall
 
 import numpy as np
 
@@ -15,15 +13,23 @@ from transformer_core.interop import load
 from transformer_core.layers import LayerSpec
 from transformer_core.models import BertEncoder, StackSpec
 from transformer_core.optim import AdamW, warmup_stable_decay
-from transformer_core.tasks.search import SentenceEncoder, embed, pairs, token_rows, with_ends
+from transformer_core.tasks.search import (
+    Bm25,
+    SentenceEncoder,
+    embed,
+    pairs,
+    ranks,
+    token_rows,
+    with_ends,
+)
+from transformer_core.tasks.search.bm25 import words_of
 from transformer_core.tasks.texts.documentation import documentation
+from transformer_core.tasks.texts.documents import is_held_out
 from transformer_core.training import train
 
 SEEDS = range(5)
 BATCH, STEPS, PEAK = 64, 60, 1e-3
-HELD_OUT = 0.05  # of the names: those that the Mini-BERT has not read either
 LENGTH = 64  # tokens of a text
-K1, B = 1.5, 0.75  # of BM25
 MINI_BERT = ROOT / "book/_static/models/mini_bert.js"
 QUESTIONS = ROOT / "studies/search_questions.toml"
 
@@ -39,8 +45,10 @@ def run(kind, seed, steps=STEPS):
     """The rank of the first right text, for each held-out name and for each question by hand."""
     found = {}
     match kind:
-        case "tf-idf" | "bm25":
-            scores_of = partial(by_words, kind)
+        case "tf-idf":
+            scores_of = tf_idf
+        case "bm25":
+            scores_of = bm25
         case "minilm":
             scores_of = partial(by_vectors, *minilm())
         case _:
@@ -55,16 +63,10 @@ def run(kind, seed, steps=STEPS):
 
 @cache
 def corpus():
-    """All pairs, and the places of those whose names are held out."""
+    """All pairs, and the places of those whose names are held out, from the Mini-BERT too."""
     found = pairs(documentation())
     held_out = [k for k, pair in enumerate(found) if is_held_out(pair.name)]
     return found, held_out
-
-
-def is_held_out(name):
-    """As ``split`` does it, which trained the Mini-BERT on the other side."""
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:8]) < HELD_OUT * 2**64
 
 
 def searches():
@@ -93,22 +95,8 @@ def questions():
     return asked
 
 
-def ranks(scores, right):
-    """How many texts a reader looks at until the first right one, of equal scores all."""
-    found = []
-    for row, places in zip(scores, right, strict=True):
-        best = row[places].max()
-        others = np.delete(row, places)
-        found.append(1 + int((others >= best).sum()))
-    return found
-
-
-def words_of(text):
-    return findall(r"[a-z0-9]+", text.lower())
-
-
-def by_words(kind, queries, texts):
-    """The scores of every query and text by TF-IDF, as cosines, or by BM25."""
+def tf_idf(queries, texts):
+    """The cosines of every query and text, whose entries are frequencies times rarity."""
     number = {w: k for k, w in enumerate(sorted({w for text in texts for w in words_of(text)}))}
 
     def counts(rows):
@@ -120,16 +108,15 @@ def by_words(kind, queries, texts):
         return table
 
     asked, there = counts(queries), counts(texts)
-    texts_with = (there > 0).sum(axis=0)
-    if kind == "tf-idf":
-        weight = np.log(len(texts) / texts_with)
-        there *= weight
-        there /= np.linalg.norm(there, axis=1, keepdims=True)
-        return (asked * weight) @ there.T
-    weight = np.log1p((len(texts) - texts_with + 0.5) / (texts_with + 0.5))
-    sizes = there.sum(axis=1, keepdims=True)
-    there *= (K1 + 1) / (there + K1 * (1 - B + B * sizes / sizes.mean()))
+    weight = np.log(len(texts) / (there > 0).sum(axis=0))
+    there *= weight
+    there /= np.linalg.norm(there, axis=1, keepdims=True)
     return (asked * weight) @ there.T
+
+
+def bm25(queries, texts):
+    found = Bm25(texts)
+    return np.array([found.scores(query) for query in queries])
 
 
 def by_vectors(model, tokenizer, queries, texts):

@@ -14,14 +14,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def make_parser():
-    from transformer_core.commands import fill, read, train, write
+    from transformer_core.commands import fill, read, search, train, write
 
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Train the models of the book from a shell, and use them.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (train, read, fill, write):
+    for command in (train, read, fill, write, search):
         command.add_parser(commands)
     return parser
 

@@ -1,6 +1,7 @@
 """Small trainings on the command line."""
 
 from contextlib import contextmanager
+from itertools import product
 
 import pytest
 from helpers.small_trainings import OPTIONS, TEXT, shrink
@@ -8,15 +9,28 @@ from helpers.small_trainings import OPTIONS, TEXT, shrink
 from transformer_core.__main__ import main
 from transformer_core.optim.optimizer import Optimizer
 
+ANIMALS = "cat dog mouse horse sheep goat duck hen pig cow"
+PLACES = "barn field river road garden kitchen attic forest pond hill"
+
+
+@pytest.fixture(scope="session")
+def places(tmp_path_factory):
+    """The path of texts about one animal and one place each, which the first sentence names."""
+    folder = tmp_path_factory.mktemp("places")
+    for animal, place in product(ANIMALS.split(), PLACES.split()):
+        text = f"Of {animal} and {place}. " + f"one {animal} by one {place}. " * 50
+        (folder / f"{place} {animal}.txt").write_text(text)
+    return str(folder)
+
 
 @pytest.fixture
-def train(model, text, monkeypatch):
+def train(model, text, places, monkeypatch):
     """Train a small ``model`` into a folder; return the exit status."""
     shrink(monkeypatch)
 
     def train(folder, *options):
         if model in TEXT and not {"--resume", "--text"} & {*options}:
-            options = "--text", text, *options
+            options = "--text", places if model == "search" else text, *options
         return main(["train", model, "--out", str(folder), *options])
 
     return train

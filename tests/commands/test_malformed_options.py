@@ -72,8 +72,8 @@ def not_negative(value):
     return value >= 0
 
 
-ENCODER, DATES, BERT, GPT = (
-    f"train {m} --out {{here}}/new" for m in ("encoder", "dates", "bert", "gpt")
+ENCODER, DATES, BERT, GPT, SEARCH = (
+    f"train {m} --out {{here}}/new" for m in ("encoder", "dates", "bert", "gpt", "search")
 )
 WRITE = "write {here}/none Return"
 LINES = {
@@ -95,6 +95,8 @@ LINES = {
     "train bert --text": path(BERT + " --text={}"),
     "train gpt --optimizer": word(GPT + " --optimizer={}"),
     "train gpt --text": path(GPT + " --text={}"),
+    "train search --base": path(SEARCH + " --base={}"),
+    "train search --text": path(SEARCH + " --text={}"),
     "read": path("read {} May"),
     "write": path("write {} Return"),
     **{
@@ -103,6 +105,8 @@ LINES = {
     },
     "fill": path("fill {} [MASK]"),
     "fill --top": number("fill {here}/none [MASK] --top={}", lambda value: False),
+    "search": path("search {} stack"),
+    "search --top": number("search {here}/none stack --top={}", lambda value: False),
     "practice": word("practice {}"),
     "practice start": Line(
         ["practice", "start", "{}"], st.sampled_from(PATHS), lambda value: False
@@ -143,6 +147,7 @@ def here(tmp_path_factory):
             "transformer_core.tasks.dates.recipe.Dates",
             "transformer_core.tasks.gpt.recipe.documentation",
             "transformer_core.tasks.gpt.recipe.train_byte_pairs",
+            "transformer_core.tasks.search.recipe.documentation",
             "transformer_practice.cases.museum.Museum.draw",
         ):
             patch.setattr(name, begin)

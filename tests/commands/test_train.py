@@ -8,13 +8,14 @@ from helpers.small_trainings import OPTIONS, cut, edit
 
 from transformer_core.__main__ import main
 from transformer_core.foundation.files import to_safetensors
-from transformer_core.tasks import bert, dates, gpt, reconstruction
+from transformer_core.tasks import bert, dates, gpt, reconstruction, search
 from transformer_core.training import Run
 
 every_model = pytest.mark.parametrize(
-    "model", ["encoder", "bert", "gpt", pytest.param("dates", marks=pytest.mark.slow)]
+    "model", ["encoder", "bert", "gpt", "search", pytest.param("dates", marks=pytest.mark.slow)]
 )
-LOADS = {"encoder": reconstruction.load, "dates": dates.load, "bert": bert.load, "gpt": gpt.load}
+TASKS = {"encoder": reconstruction, "dates": dates, "bert": bert, "gpt": gpt, "search": search}
+LOADS = {model: task.load for model, task in TASKS.items()}
 
 
 @pytest.mark.slow
@@ -101,6 +102,13 @@ BAD_OPTIONS = {
         (["--text", ""], "text: expected a path, got an empty one"),
         (["--zero-stage", "1"], "optimizer: expected adamw with zero_stage, .* got muon"),
         (["--tensor-parallel", "1"], "optimizer: expected adamw with tensor_parallel, .* got muon"),
+    ],
+    "search": [
+        (["--steps", "0"], f"steps: {AT_LEAST_1} 0"),
+        (["--text", ""], "text: expected a path, got an empty one"),
+        (["--base", ""], "base: expected a path, got an empty one"),
+        (["--base", "none"], "folder: expected a folder, or an id of the hub, got 'none'"),
+        (["--zero-stage", "1"], "train search: expected no scheme over ranks, .* got zero_stage"),
     ],
 }
 
@@ -196,6 +204,7 @@ OWN = {
     "dates": {"--steps"},
     "bert": {"--text", "--minutes", "--steps"},
     "gpt": {"--text", "--minutes", "--steps", "--optimizer"},
+    "search": {"--text", "--minutes", "--steps", "--base"},
 }
 
 

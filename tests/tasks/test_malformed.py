@@ -156,6 +156,7 @@ LINES = {
         "documents": Whatever(lambda rng: [Document(f"{i}", "text") for i in range(40)]),
         "share": Setting(0.4, lambda v: 0 < v < 1),
     },
+    "is_held_out": {"name": text("sum"), "share": Setting(0.4, lambda v: 0 < v < 1)},
     "token_ids": call(partial(wordpiece.token_ids, TOKENIZER), texts=texts(["the cat"])),
     "train_wordpiece": {"texts": texts(TEXTS), "vocabulary": Setting(34, lambda v: False)},
     "load_wordpiece": call(

@@ -8,6 +8,7 @@ from transformer_core.tasks.dates.recipe import RECIPE as DATES
 from transformer_core.tasks.gpt.recipe import OPTIMIZERS
 from transformer_core.tasks.gpt.recipe import RECIPE as GPT
 from transformer_core.tasks.reconstruction.recipe import RECIPE as ENCODER
+from transformer_core.tasks.search.recipe import RECIPE as SEARCH
 from transformer_core.training import Run, train_on_disk
 
 
@@ -93,7 +94,22 @@ def add_models(parser):
         "of the decoder's matrices; the rest has AdamW",
         choices=OPTIMIZERS,
     )
-    for recipe, add_setting in ((BERT, bert), (GPT, gpt)):
+    search = add_model(
+        models,
+        SEARCH,
+        "an encoder that finds passages by their meaning",
+        "Train an encoder so that the first sentence of a passage finds the rest of it, in the "
+        "documentation of Python, NumPy and Matplotlib, as it is installed here, or in your own "
+        "text; and measure it on names it never saw, beside search by words. The command 'search' "
+        "uses the trained model.",
+    )
+    search(
+        "--base",
+        "what to begin with instead of an encoder that knows nothing: a folder that 'train bert' "
+        "made, or one of a BERT as the library transformers writes it, or its id on the hub",
+        metavar="FOLDER",
+    )
+    for recipe, add_setting in ((BERT, bert), (GPT, gpt), (SEARCH, search)):
         add_setting(
             "--text",
             "a .txt file in UTF-8, or a folder of them, to train on instead",

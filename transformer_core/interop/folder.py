@@ -17,7 +17,6 @@ from transformer_core.interop import bert, gpt2, llama
 from transformer_core.interop.rows import to_ours, to_theirs
 from transformer_core.interop.weights import WHOLE, Weights, is_buffer
 from transformer_core.models import BertEncoder, Gpt
-from transformer_core.tasks.gpt.byte_pairs import BytePairs
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -105,10 +104,7 @@ def load(
 
 
 def save(
-    model: Any,
-    tokenizer: "Tokenizer | BytePairs | None",
-    folder: str | Path,
-    dtype: str | None = None,
+    model: Any, tokenizer: Any, folder: str | Path, dtype: str | None = None
 ) -> None:
     """Write a folder that ``transformers`` opens, and :func:`load` reads.
 
@@ -318,12 +314,8 @@ def check_choice_of(dtype, default):
 
 def write_tokenizer(place, tokenizer, model):
     """Write a tokenizer, and which of its tokens have a meaning."""
-    if isinstance(tokenizer, BytePairs):
-        tokenizer.save(place / TOKENIZER)
-        read = tokenizer_of(place)
-    else:
-        tokenizer.save(str(place / TOKENIZER))
-        read = tokenizer
+    tokenizer.save(str(place / TOKENIZER))
+    read = tokenizer_of(place)
     if read.get_vocab_size() > len(model.tokens.table):
         raise ValueError(
             f"tokenizer: expected at most {len(model.tokens.table)} tokens, got "

@@ -115,7 +115,7 @@ def load_adapter(
     ours = {(names or {}).get(name, name): name for name in linear}
     rank = config["r"]
     found: dict[str, dict] = {}
-    for key, tensor in tensors.items():
+    for key, tensor in sorted(tensors.items()):
         side = A if key.endswith(A) else B
         name = key.removeprefix(PREFIX).removesuffix(side)
         if name + side == key or not key.endswith((A, B)) or name not in ours:

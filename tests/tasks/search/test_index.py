@@ -3,7 +3,16 @@ import pytest
 
 from transformer_core.layers import LayerSpec
 from transformer_core.models import BertEncoder, StackSpec
-from transformer_core.tasks.search import SentenceEncoder, embed, nearest, token_rows, with_ends
+from transformer_core.tasks.search import (
+    SentenceEncoder,
+    cut_documents,
+    embed,
+    nearest,
+    ranks,
+    token_rows,
+    with_ends,
+)
+from transformer_core.tasks.texts.documents import Document
 from transformer_core.tasks.texts.wordpiece import CLS, PAD, SEP, train_wordpiece
 
 TEXTS = ["the cat sees the dog", "a dog", "a cat and the cat sees a dog and a dog", "the dog sees"]
@@ -39,3 +48,28 @@ def test_the_nearest_come_first_and_of_equals_the_earlier():
     assert nearest(vectors, np.array([1.0, 0]), 3) == [(1, 1.0), (3, 1.0), (2, 0.6)]
     with pytest.raises(ValueError, match="top: expected a whole number of at least 1, got 0"):
         nearest(vectors, vectors[0], 0)
+
+
+@pytest.mark.parametrize("length", [4, 5, 6, 9, 40])
+def test_passages_fit_are_of_about_one_length_and_lose_no_word(tokenizer, length):
+    text = " ".join(TEXTS * 5)
+    passages = cut_documents(tokenizer, [Document("a", text), Document("b", "a dog")], length)
+    assert [name for name, _ in passages] == ["a"] * (len(passages) - 1) + ["b"]
+    assert " ".join(passage for name, passage in passages if name == "a") == text
+    ids = token_rows(tokenizer, [passage for _, passage in passages], 100)
+    sizes = (ids != PAD).sum(axis=1)
+    assert sizes.max() <= length and np.ptp(sizes[:-1]) <= 2
+
+
+def test_a_word_longer_than_a_passage_is_cut_and_no_room_is_refused(tokenizer):
+    word = "catdogcatdogcat"
+    passages = cut_documents(tokenizer, [Document("a", f"a {word} dog")], 5)
+    assert "".join(passage for _, passage in passages).replace(" ", "") == f"a{word}dog"
+    assert cut_documents(tokenizer, [Document("a", "")], 5) == []
+    with pytest.raises(ValueError, match="length: expected room for a token, got 2"):
+        cut_documents(tokenizer, [], 2)
+
+
+def test_a_rank_counts_all_that_score_as_much_as_the_first_right_one():
+    scores = np.array([[3.0, 1, 2, 2], [1, 1, 1, 1], [0, 5, 4, 3]])
+    assert ranks(scores, [[2], [0], [3, 2]]) == [3, 4, 2]

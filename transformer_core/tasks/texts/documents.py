@@ -94,16 +94,27 @@ def split(
     training, held_out : list of str
         The texts, in their order.
     """
-    if not is_real(share) or not 0 < share < 1:
-        raise ValueError(f"share: expected a number between 0 and 1, got {share}")
+    check_share(share)
     sides: tuple[list[str], list[str]] = [], []
     for document in documents:
-        name = document.name.encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(name).digest()
-        sides[int.from_bytes(digest[:8]) < float(share) * 2**64].append(document.text)
+        sides[is_held_out(document.name, share)].append(document.text)
     if not all(sides):
         raise ValueError(
             f"documents: expected enough to train on and to hold {share:.0%} out, got "
             f"{len(documents)}"
         )
     return sides
+
+
+def is_held_out(name: str, share: float = 0.05) -> bool:
+    """Tell whether :func:`split` holds the documents of a name out."""
+    if not isinstance(name, str):
+        raise ValueError(f"name: expected a string, got {name!r:.60}")
+    check_share(share)
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8]) < float(share) * 2**64
+
+
+def check_share(share):
+    if not is_real(share) or not 0 < share < 1:
+        raise ValueError(f"share: expected a number between 0 and 1, got {share}")
