@@ -14,6 +14,7 @@ from transformer_practice.engine.explain.catalogue import (
 )
 from transformer_practice.engine.explain.chain import by_values
 from transformer_practice.engine.explain.coefficients import by_coefficients
+from transformer_practice.engine.explain.layers import by_layers
 from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
 from transformer_practice.engine.explain.pairs import by_two_changes
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
@@ -36,7 +37,12 @@ def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Expl
     tuple of Explanation
         Empty if nothing is known that explains it.
     """
-    known = by_catalogue(exercise, stage) or by_draws(exercise, stage) or by_pairs(exercise, stage)
+    known = (
+        by_catalogue(exercise, stage)
+        or by_draws(exercise, stage)
+        or by_layers(stage)
+        or by_pairs(exercise, stage)
+    )
     if known:
         return (known,)
     single, rest = by_catalogue_apart(exercise, stage)

@@ -311,7 +311,17 @@ def by_ratio(output):
     always = [ratios.factor(case.own, case.right) or factors[0] for case in output.wrong]
     always = np.allclose(always, factors[0], rtol=ratios.SAME, atol=0)
     everywhere = ", at all sizes" if always and vary else ""
-    return f"{name} is {said} what it should be{everywhere}."
+    return f"{name} is {said} what it should be{everywhere}.{by_mean_or_sum(output, number)}"
+
+
+def by_mean_or_sum(output, factor):
+    """Say what a factor comes from that is a product of the sizes of axes, or 1 over it."""
+    product = factor.removeprefix("1/").strip("()")
+    if not {*product.split(" * ")} <= output.generic[0].sizes.keys():
+        return ""
+    inverse = factor.startswith("1/")
+    one, other = ("mean", "sum") if inverse else ("sum", "mean")
+    return f" A {one} in place of a {other} over {product.replace(' *', ',')} does that."
 
 
 def names_of(output, factors):
