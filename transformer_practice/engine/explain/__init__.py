@@ -49,6 +49,10 @@ def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Expl
     probes = Probes(exercise, stage)
     outputs = [Output(probes, points, name) for name in rest]
     found = {output.name: output.explained() for output in outputs}
+    for output in outputs:
+        if found[output.name].endswith((" too small.", " too large.")):
+            _, _, how = output.first_of(by_coefficients).partition(" should be if, ")
+            found[output.name] += f" So it is, for instance, if, {how}" * bool(how)
     open_ = [output for output in outputs if not found[output.name]]
     misshapen = [output for output in outputs if output.has_another_shape]
     changes = by_mutation(exercise, stage, [output.name for output in (*open_, *misshapen)])
