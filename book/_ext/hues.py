@@ -9,9 +9,10 @@ import re
 from docutils import nodes
 from IPython.lib.lexers import IPython3Lexer
 from pygments.lexers.python import PythonLexer
-from pygments.token import Name
+from pygments.token import Name, Punctuation, Text, Whitespace
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+PLAIN = Name, Punctuation, Whitespace  # and not what is below them
 NAMES = re.compile(r"(d?)((?:query|key|value)s?)")
 COTANGENT = re.compile(
     r"d(x|y|h|query|key|value|weights?|bias|scores|output|logits|gamma|beta|table|target|source)"
@@ -42,7 +43,10 @@ def give_hues(document):
 
 
 def hues(tokens, code):
-    """Tokens of a listing, with types of their own for names that have a hue."""
+    """Tokens of a listing, with types of their own for names that have a hue.
+
+    What has the colour of plain text becomes plain text, which needs no element in the page.
+    """
     attention = "query" in code
     for index, kind, text in tokens:
         found = NAMES.fullmatch(text) if attention and kind in Name else None
@@ -54,7 +58,7 @@ def hues(tokens, code):
         elif kind in Name and COTANGENT.fullmatch(text):
             yield index, Name.Cotangent, text
         else:
-            yield index, kind, text
+            yield index, Text if kind in PLAIN else kind, text
 
 
 class Python(PythonLexer):
