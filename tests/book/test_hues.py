@@ -34,4 +34,4 @@ def test_a_listing_with_a_query_has_hues_and_one_of_a_dictionary_has_none():
     attention = kinds("dkey = dscores @ query")
     assert attention["d"] == "Token.Name.Cotangent" and attention["key"] == "Token.Name.Key"
     assert attention["query"] == "Token.Name.Query"
-    assert kinds("found[key]")["key"] == "Token.Name"
+    assert kinds("found[key]")["key"] == "Token.Text"  # as all that is plain
