@@ -1,5 +1,7 @@
 import re
 import shutil
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from transformer_core.__main__ import main
 from transformer_core.foundation.files import from_safetensors, to_safetensors
 from transformer_core.interop import load as load_published
 from transformer_core.interop import save
-from transformer_core.models import Bert
+from transformer_core.models import Bert, BertEncoder
 from transformer_core.ranks import on_threads
 from transformer_core.tasks import bert
 from transformer_core.tasks.search import load, recipe
@@ -98,6 +100,23 @@ def test_what_cannot_be_begun_with_is_one_line(tmp_path, train, text, capsys, la
     capsys.readouterr()
     assert train(tmp_path / "run", "--base", str(base)) == 1
     assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_base_needs_is_said_before_there_is_a_folder(
+    tmp_path, train, text, capsys, monkeypatch
+):
+    mini, base = tmp_path / "mini", tmp_path / "base"
+    assert main(["train", "bert", "--out", str(mini), "--text", text, "--steps", "2"]) == 0
+    model, tokenizer = bert.load(mini)
+    spec, rng = replace(model.spec, feed_forward="gelu"), np.random.default_rng(1)
+    save(BertEncoder(spec, model.stack, rng, 2, True, False), recipe.with_ends(tokenizer), base)
+    capsys.readouterr()
+    for name in ("scipy", "scipy.special"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert train(tmp_path / "run", "--base", str(base)) == 1
+    install = "python -m pip install 'transformer-core[gelu]'"
+    assert capsys.readouterr().err == f"error: scipy is not installed, try: {install}\n"
     assert not (tmp_path / "run").exists()
 
 

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from transformer_core.commands.streams import steady_errors, steady_output
 
 # What the extras of the package install that the commands need.
-EXTRAS = {"mpi4py": "machines"} | dict.fromkeys(
+EXTRAS = {"mpi4py": "machines", "scipy": "gelu"} | dict.fromkeys(
     ("babel", "safetensors", "threadpoolctl", "tokenizers", "tqdm"), "train"
 )
 

@@ -87,6 +87,10 @@ def prepare(settings: dict) -> dict[str, bytes]:
         encoder = build(settings)
         arrays = bert.parameters()
         encoder.set_parameters({n: arrays[n] for n in encoder.parameters()})
+    # What does not fit, or is not installed, is said before there is a folder.
+    SentenceEncoder(encoder).forward(
+        token_rows(tokenizer, [known[0].question], settings["length"])
+    )
     return {
         TOKENIZER: tokenizer.to_str(pretty=True).encode(),
         START: to_safetensors(encoder.parameters()),
