@@ -63,6 +63,20 @@ def text(tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture
+def doctor(tmp_path):
+    """Compare two sets of intermediate values, each from a file of its own."""
+    from transformer_core.interop import compare, write_recording
+
+    def compare_values(ours, theirs):
+        paths = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
+        for path, values in zip(paths, (ours, theirs), strict=True):
+            write_recording(path, values)
+        return compare(*paths)
+
+    return compare_values
+
+
 def pytest_collection_modifyitems(items):
     """Say in the report what a test witnesses, and how: the book's ledger reads it there."""
     for item in items:

@@ -8,21 +8,10 @@ import numpy as np
 import pytest
 from interop.models import FAMILIES, LLAMA, inputs, make, recording
 
-from transformer_core.interop import compare, record, write_recording
+from transformer_core.interop import record, write_recording
 from transformer_core.interop.__main__ import main
 from transformer_core.layers import NormSpec
 from transformer_core.ops import rotary_frequencies, round_to
-
-
-@pytest.fixture
-def doctor(tmp_path):
-    def compare_values(ours, theirs):
-        paths = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
-        for path, values in zip(paths, (ours, theirs), strict=True):
-            write_recording(path, values)
-        return compare(*paths)
-
-    return compare_values
 
 
 @pytest.mark.parametrize("family", FAMILIES)

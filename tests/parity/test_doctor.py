@@ -9,7 +9,7 @@ from interop.models import inputs, make
 from parity.recorder import Net, Recorder
 from parity.twins import torch
 
-from transformer_core.interop import compare, record, write_recording
+from transformer_core.interop import record
 
 LLAMA = {"heads": 4, "key_heads": 2, "eps": 1e-6, "rotary": True, "gated": True, "pre": True}
 LLAMA |= {"activation": "silu"}
@@ -65,17 +65,6 @@ def theirs_of(ours, given, settings, wrong="", dtype=torch.float64, decoded=0):
     return {
         n: np.array(a, order="C") for n, a in found.items() if not n.startswith("gradient.loss")
     }
-
-
-@pytest.fixture
-def doctor(tmp_path):
-    def compare_values(ours, theirs):
-        paths = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
-        for path, values in zip(paths, (ours, theirs), strict=True):
-            write_recording(path, values)
-        return compare(*paths)
-
-    return compare_values
 
 
 def both(family, wrong="", left=False, **options):
