@@ -65,7 +65,7 @@ def fetch(folder=FETCHED):
     wheel = folder / "numpy.whl"
     if not (wheel.exists() and has(wheel.read_bytes(), about["sha256"])):
         wheel.write_bytes(numpy_wheel(version, about))
-    (folder / "package.zip").write_bytes(package())
+    (folder / "package.zip").write_bytes(package({}))
     run(tool("node"), "compile.mjs", cwd=folder)
 
 
@@ -136,18 +136,20 @@ def pack(app, exception):
     folder.mkdir(exist_ok=True)
     shutil.copy(FETCHED / "bundle.js", folder / "editor.js")
     pyodide = FETCHED / "node_modules/pyodide"
-    paths = [*(pyodide / name for name in PYODIDE), SOURCE / "worker.js"]
+    paths = [SOURCE / "worker.js", *(pyodide / name for name in PYODIDE)]
     paths += [FETCHED / "library.zip", FETCHED / "numpy.zip"]
+    with ZipFile(FETCHED / "compiled.zip") as compiled:
+        course = package({name: compiled.read(name) for name in compiled.namelist()})
     sizes = {}
-    for name, content in [(p.name, p.read_bytes()) for p in paths] + [("package.zip", package())]:
+    for name, content in [(p.name, p.read_bytes()) for p in paths] + [("package.zip", course)]:
         text = b64encode(gzip.compress(content, mtime=0)).decode()
         (folder / f"{name}.js").write_text(f'liveFile("{name}", "{text}");\n', "utf-8")
         sizes[name] = len(text)
     (folder / "index.js").write_text(f"liveFiles = {json.dumps(sizes)};\n", "utf-8")
 
 
-def package():
-    """The course's two packages as an archive."""
+def package(compiled):
+    """The course's two packages as an archive, with files of them that are compiled already."""
     content = BytesIO()
     with ZipFile(content, "w", ZIP_STORED) as archive:
         for name in ("transformer_core", "transformer_practice"):
@@ -155,6 +157,8 @@ def package():
                 if path.suffix in (".py", ".toml", ".json"):
                     entry = ZipInfo(path.relative_to(ROOT).as_posix())
                     archive.writestr(entry, path.read_bytes())
+        for name, code in compiled.items():
+            archive.writestr(ZipInfo(name), code)
     return content.getvalue()
 
 

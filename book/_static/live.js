@@ -61,18 +61,26 @@ const live = (() => {
     show();
     return wait;
   };
+  const unpack = async (name) => {
+    let text;
+    window.liveFile = (_, given) => { text = given; };
+    await script(`${name}.js`);
+    const packed = await fetch(`data:application/octet-stream;base64,${text}`);
+    const stream = packed.body.pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).arrayBuffer();
+  };
+  // Promises of them by name, kept one after the other.
   const files = once(async () => {
     await script("index.js");
     const all = Object.values(liveFiles).reduce((a, b) => a + b);
     const found = {};
-    window.liveFile = (name, text) => { found[name] = text; };
-    for (const [name, size] of Object.entries(liveFiles)) {
-      await script(`${name}.js`);
-      const packed = await fetch(`data:application/octet-stream;base64,${found[name]}`);
-      const stream = packed.body.pipeThrough(new DecompressionStream("gzip"));
-      found[name] = await new Response(stream).arrayBuffer();
-      advance((0.7 * size) / all);
-    }
+    let last;
+    for (const [name, size] of Object.entries(liveFiles))
+      found[name] = last = Promise.resolve(last).then(async () => {
+        const content = await unpack(name);
+        advance((0.7 * size) / all);
+        return content;
+      });
     return found;
   });
 
@@ -89,12 +97,15 @@ const live = (() => {
         reject(new Error(said));
       };
     });
+  const send = async (found, to) => {
+    for (const [name, file] of Object.entries(found)) to.postMessage({ name, content: await file });
+  };
   const start = () =>
     (ready ??= files().then(async (found) => {
-      const code = new Blob([found["worker.js"]], { type: "text/javascript" });
+      const code = new Blob([await found["worker.js"]], { type: "text/javascript" });
       worker = new Worker(URL.createObjectURL(code));
-      worker.postMessage({ files: found });
-      await answer();
+      worker.postMessage({ names: Object.keys(found) });
+      await Promise.all([answer(), send(found, worker)]);
       advance(1 - loaded);
       begun = answer();
       begun.catch(() => {});

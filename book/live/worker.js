@@ -1,11 +1,15 @@
-// The reader's Python, in a worker of the page. First it is sent the files of Pyodide and the
-// package, then the name of a function of transformer_practice.workspace, such as "page.run", and its
-// arguments, again and again.
+// The reader's Python, in a worker of the page. First it is sent the names of the files of Pyodide and
+// the package, and each of them once the page has unpacked it; then the name of a function of
+// transformer_practice.workspace, such as "page.run", and its arguments, again and again.
 self.importScripts = undefined; // Pyodide refuses the one kind of worker that a folder allows
+const files = {}, arrive = {};
 self.onmessage = async ({ data }) => {
   try {
-    if (data.files) {
-      await start(data.files);
+    if (data.name) arrive[data.name](data.content);
+    else if (data.names) {
+      for (const name of data.names)
+        files[name] = new Promise((resolve) => { arrive[name] = resolve; });
+      await start();
       const begin = self.python("page.begin");
       self.postMessage({});
       begin(); // while the reader writes
@@ -19,28 +23,27 @@ self.onmessage = async ({ data }) => {
   }
 };
 
-const start = async (files) => {
-  const address = (name, type) => URL.createObjectURL(new Blob([files[name]], { type }));
+const start = async () => {
+  const address = async (name) =>
+    URL.createObjectURL(new Blob([await files[name]], { type: "text/javascript" }));
   const fetched = self.fetch;
-  self.fetch = (file, options) => {
+  self.fetch = async (file, options) => {
     const name = String(file.url ?? file).split("/").pop();
     if (!(name in files)) return fetched(file, options);
     const type = name.endsWith(".wasm") ? "application/wasm" : "application/octet-stream";
-    return Promise.resolve(new Response(files[name], { headers: { "Content-Type": type } }));
+    return new Response(await files[name], { headers: { "Content-Type": type } });
   };
-  const { loadPyodide } = await import(address("pyodide.mjs", "text/javascript"));
-  const { default: createPyodideModule } = await import(
-    address("pyodide.asm.mjs", "text/javascript")
-  );
+  const { loadPyodide } = await import(await address("pyodide.mjs"));
+  const { default: createPyodideModule } = await import(await address("pyodide.asm.mjs"));
   const pyodide = await loadPyodide({
     createPyodideModule,
     indexURL: "file:///",
     stdLibURL: "file:///library.zip",
-    lockFileContents: new TextDecoder().decode(files["pyodide-lock.json"]),
+    lockFileContents: new TextDecoder().decode(await files["pyodide-lock.json"]),
   });
   const extractDir = pyodide.runPython("import site; site.getsitepackages()[0]");
   for (const name of ["numpy.zip", "package.zip"])
-    pyodide.unpackArchive(files[name], "zip", { extractDir });
+    pyodide.unpackArchive(await files[name], "zip", { extractDir });
   self.python = (name) => {
     const found = pyodide.pyimport(`transformer_practice.workspace.${name}`);
     return (...given) => found(...given.map((each) => pyodide.toPy(each)));

@@ -103,7 +103,7 @@ def test_every_exercise_has_an_editor_in_its_chapter():
 
 
 def test_the_packages_come_whole(tmp_path):
-    with ZipFile(BytesIO(live.package())) as archive:
+    with ZipFile(BytesIO(live.package({"a": b"1"}))) as archive:
         archive.extractall(tmp_path)
     code = "from transformer_practice.workspace import page; page.begin(); print(page.__file__)"
     command = [sys.executable, "-c", code]

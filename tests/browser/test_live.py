@@ -2,6 +2,7 @@
 server.
 """
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from base64 import b64decode, b64encode
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
+from pathlib import Path
 from threading import Thread
 from zipfile import ZipFile
 
@@ -481,6 +483,15 @@ def test_without_python_the_page_says_in_a_line_how_to_get_it(view):
     said.wait_for()
     assert said.inner_text() == "There is no Python in this copy of the book: make live adds it."
     assert "def layer_norm(x, gamma, beta" in view.locator(f"{EXERCISE} > pre").inner_text()
+
+
+def test_the_package_comes_compiled():
+    text = (BOOK / "live/package.zip.js").read_text().split('"')[3]
+    with ZipFile(BytesIO(gzip.decompress(b64decode(text)))) as archive:
+        files = {
+            Path(name).name.split(".")[0]: name for name in archive.namelist() if "cpython" in name
+        }
+    assert {"layer_norm", "gradient_check", "page"} <= set(files)
 
 
 def test_the_scripts_that_every_page_loads_are_small():
