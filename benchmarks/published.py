@@ -55,7 +55,7 @@ def padded(batch):
 
 
 def encode(model, ids, lengths):
-    h, _ = model.forward(ids, padding_keep(lengths, LENGTH), np.zeros_like(ids))
+    h, _ = model.forward(ids, padding_keep(lengths, ids.shape[1]), np.zeros_like(ids))
     return h
 
 
@@ -71,6 +71,25 @@ def package_encoder(folder, shards, batch, threads):
     def step():
         return np.concatenate(list(pool.map(lambda part: encode(model, *part), parts)))
 
+    return step
+
+
+def package_encoder_unpadded(folder, batch, threads):
+    """Encode each sequence at its own length, the longest first, and pad what comes out."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1)
+    model, _ = load(folder())
+    pool = ThreadPoolExecutor(threads)
+    ids, lengths = padded(batch)
+    parts = [(ids[[n], :length], lengths[[n]]) for n, length in enumerate(lengths)]
+
+    def step():
+        found = pool.map(lambda part: encode(model, *part)[0], parts[::-1])
+        return np.stack([np.pad(h, ((0, LENGTH - len(h)), (0, 0))) for h in found])[::-1]
+
+    inside = np.arange(LENGTH) < lengths[:, np.newaxis]
+    check_close("hidden states", step()[inside], encode(model, ids, lengths)[inside])
     return step
 
 
@@ -143,6 +162,9 @@ def encoders(folder):
         "this package": Contender(partial(package_encoder, folder, 2), "eager, two shards"),
         "this package, whole batch at once": Contender(
             partial(package_encoder, folder, 1), "eager, one shard"
+        ),
+        "this package, without the padding": Contender(
+            partial(package_encoder_unpadded, folder), "eager, one by one"
         ),
         "transformers": Contender(partial(torch_encoder, folder), "eager", "transformers"),
     }
