@@ -40,7 +40,7 @@ HINT = re.compile(r"transformer-practice hint FOLDER (\w+)")
 
 def fetch(folder=FETCHED):
     """Fetch the editor as one script, and what Python runs on, unless they are there already."""
-    files, last = sorted(SOURCE.iterdir()), folder / "library.zip"
+    files, last = sorted(SOURCE.iterdir()), folder / "compiled.zip"
     if last.exists() and all(cmp(path, folder / path.name, shallow=False) for path in files):
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def run(*command, cwd=None):
 
 def pack(app, exception):
     """Write what was fetched, and the package as it is now, as scripts into the book."""
-    if exception or app.builder.format != "html" or not (FETCHED / "library.zip").exists():
+    if exception or app.builder.format != "html" or not (FETCHED / "compiled.zip").exists():
         return
     folder = Path(app.outdir, "live")
     folder.mkdir(exist_ok=True)

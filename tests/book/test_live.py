@@ -74,14 +74,14 @@ def test_node_is_that_of_the_machine_or_comes_into_the_environment(monkeypatch, 
 def test_what_was_fetched_is_fetched_anew_only_when_its_sources_change(monkeypatch, tmp_path):
     commands = []
     monkeypatch.setattr(live, "run", lambda *command, cwd: commands.append(command))
-    for path in (*live.SOURCE.iterdir(), Path("library.zip")):
+    for path in (*live.SOURCE.iterdir(), Path("compiled.zip")):
         (tmp_path / path.name).write_bytes(path.read_bytes() if path.exists() else b"")
     live.fetch(tmp_path)
     assert not commands
     (tmp_path / "package-lock.json").write_text("older")
     with pytest.raises(FileNotFoundError):  # of what npm would have brought
         live.fetch(tmp_path)
-    assert commands[0][1] == "ci" and not (tmp_path / "library.zip").exists()
+    assert commands[0][1] == "ci" and not (tmp_path / "compiled.zip").exists()
 
 
 def test_everything_is_pinned_and_no_address_is_kept():
