@@ -13,9 +13,9 @@ from benchmarks.gpt import BATCH, LENGTH, PROMPT
 from benchmarks.published import LENGTH as LONGEST
 from benchmarks.published import PROMPT as ASKED
 from benchmarks.published import WRITTEN
+from benchmarks.published_memory import MODELS
 from benchmarks.race import RACES, ROOT, step_times
 from benchmarks.work import MASKED
-from studies._minilm import minilm_folder
 
 BATCHES = (8, 32)
 GPT_RACES = {"the GPT's step": BATCH, "the GPT's prefill": 1, "the GPT's decoding": 1}
@@ -92,13 +92,25 @@ def measure_gpt(environment, steps):
 
 
 def measure_published(environment, steps):
-    """Return the times of the races of published models in an environment."""
+    """Return the times of the races of published models, and what they hold, in an environment."""
     return {
         "seconds": {
             race: step_times(race, batch, environment, THREADS, max(5, steps // 5))
             for race, batch in PUBLISHED_RACES.items()
-            if "MiniLM" not in race or minilm_folder()
-        }
+            if MODELS[race][0]()
+        },
+        "memory": {
+            race: {
+                name: measured(
+                    "published_memory", race, name, folder(), batch, environment=environment
+                )
+                for name in builders
+                if not RACES[race][name].missing()
+            }
+            for race, batch in PUBLISHED_RACES.items()
+            for folder, builders in [MODELS[race]]
+            if folder()
+        },
     }
 
 
@@ -140,6 +152,13 @@ def print_published(results, release):
     for race, times in results["seconds"].items():
         before = release["seconds"].get(race, {}) if release else {}
         print_race(f"{race}, B = {PUBLISHED_RACES[race]}", RACES[race], times, before)
+    title = "Peak memory of reading the folder and one step"
+    print(f"\n{title:57}    MB  ours / it{columns(release)}")
+    for race, held in results["memory"].items():
+        before = (release or {}).get("memory", {}).get(race, {})
+        for name, size in held.items():
+            print(f"{race:36}{name:21}{size / 1e6:6.0f}", end="")
+            print_ratio(ours_to(held, name), ours_to(before, name))
 
 
 def print_race(title, contenders, times, before):

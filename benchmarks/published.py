@@ -64,7 +64,7 @@ def package_encoder(folder, shards, batch, threads):
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(threads // shards)
-    model, _ = load(folder())
+    model, _ = load(folder(), recompute=True)
     pool = ThreadPoolExecutor(shards)
     parts = list(zip(*(np.array_split(part, shards) for part in padded(batch)), strict=True))
 
@@ -79,7 +79,7 @@ def package_encoder_unpadded(folder, batch, threads):
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
-    model, _ = load(folder())
+    model, _ = load(folder(), recompute=True)
     pool = ThreadPoolExecutor(threads)
     ids, lengths = padded(batch)
     parts = [(ids[[n], :length], lengths[[n]]) for n, length in enumerate(lengths)]
@@ -88,8 +88,6 @@ def package_encoder_unpadded(folder, batch, threads):
         found = pool.map(lambda part: encode(model, *part)[0], parts[::-1])
         return np.stack([np.pad(h, ((0, LENGTH - len(h)), (0, 0))) for h in found])[::-1]
 
-    inside = np.arange(LENGTH) < lengths[:, np.newaxis]
-    check_close("hidden states", step()[inside], encode(model, ids, lengths)[inside])
     return step
 
 
@@ -107,8 +105,16 @@ def torch_encoder(folder, batch, threads):
         with torch.inference_mode():
             return model(**given).last_hidden_state.numpy()
 
-    ours, _ = load(folder())
-    check_close("hidden states", step()[inside], encode(ours, ids, lengths)[inside])
+    return step
+
+
+def checked(encoder, folder, batch, threads):
+    """Build an encoder, and compare what it returns inside the sequences with this package's."""
+    step = encoder(folder, batch, threads)
+    ids, lengths = padded(batch)
+    inside = np.arange(LENGTH) < lengths[:, np.newaxis]
+    model, _ = load(folder())
+    check_close("hidden states", step()[inside], encode(model, ids, lengths)[inside])
     return step
 
 
@@ -116,12 +122,12 @@ def prompts(batch):
     return np.random.default_rng(0).integers(TOKENS[1], size=(batch, PROMPT))
 
 
-def package_writer(batch, threads):
+def package_writer(folder, batch, threads):
     """Read a prompt and write the most probable tokens."""
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(threads)
-    model, _ = load(gpt2())
+    model, _ = load(folder())
 
     def step():
         logits, state = model.prefill(prompts(batch))
@@ -134,12 +140,12 @@ def package_writer(batch, threads):
     return step
 
 
-def torch_writer(batch, threads):
+def torch_writer(folder, batch, threads):
     import torch
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(threads)
-    model = AutoModelForCausalLM.from_pretrained(gpt2()).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder()).eval()
     ids = torch.tensor(prompts(batch))
 
     def step():
@@ -164,14 +170,14 @@ def encoders(folder):
             partial(package_encoder, folder, 1), "eager, one shard"
         ),
         "this package, without the padding": Contender(
-            partial(package_encoder_unpadded, folder), "eager, one by one"
+            partial(checked, package_encoder_unpadded, folder), "eager, one by one"
         ),
-        "transformers": Contender(partial(torch_encoder, folder), "eager", "transformers"),
+        "transformers": Contender(partial(checked, torch_encoder, folder), "eager", "transformers"),
     }
 
 
 BASE, SENTENCES = encoders(bert_base), encoders(minilm_folder)
 WRITE = {
-    "this package": Contender(package_writer, "eager"),
-    "transformers": Contender(torch_writer, "eager", "transformers"),
+    "this package": Contender(partial(package_writer, gpt2), "eager"),
+    "transformers": Contender(partial(torch_writer, gpt2), "eager", "transformers"),
 }

@@ -67,6 +67,47 @@ def test_what_is_loaded_is_what_was_saved(name, tmp_path):
         assert (tmp_path / "again" / file).read_bytes() == (tmp_path / "folder" / file).read_bytes()
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_loaded_can_be_trained_in_place_and_recomputed(name, tmp_path):
+    save(MODELS[name], None, tmp_path / "folder")
+    model, _ = load(tmp_path / "folder")
+    lean, _ = load(tmp_path / "folder", recompute=True)
+    ids = np.array([[3, 0, 5], [7, 7, 1]])
+    context = {"segment_ids": np.zeros_like(ids)} if "bert" in name else {}
+    y, cache = model.forward(ids, **context)
+    found, lean_cache = lean.forward(ids, **context)
+    assert held(lean_cache) < 0.8 * held(cache)
+    assert np.array_equal(found, y)
+    dy = rng().standard_normal(y.shape).astype(np.float32)
+    grads, own = gradients(model.backward(dy, cache)), gradients(lean.backward(dy, lean_cache))
+    for key, array in grads.items():
+        assert np.array_equal(own[key], array), key
+        model.parameters()[key] -= array  # raises where an array cannot be written
+
+
+def gradients(found):
+    return found[-1] if isinstance(found, tuple) else found
+
+
+def held(cache):
+    """Return the bytes of all arrays of a cache."""
+    if isinstance(cache, np.ndarray):
+        return cache.nbytes
+    return sum(map(held, cache)) if isinstance(cache, tuple) else 0
+
+
+def test_reading_holds_one_array_more_than_the_model(tmp_path):
+    spec = LayerSpec(128, 2, 256, "pre", feed_forward="gelu_tanh")
+    save(Gpt(spec, StackSpec(11, 12, 12), rng()), None, tmp_path / "folder")
+    load(tmp_path / "folder")  # what is imported stays
+    tracemalloc.start()
+    model, _ = load(tmp_path / "folder")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = sum(array.nbytes for array in model.parameters().values())
+    assert size < most < 1.3 * size
+
+
 def test_a_bert_without_the_parts_of_the_published_one_is_the_same_function(tmp_path):
     spec = LayerSpec(8, AttentionSpec(2, bias=False), 12, "post", feed_forward="gelu_tanh")
     model = Bert(spec, STACK, rng(), tied=True, embedding_norm=True)

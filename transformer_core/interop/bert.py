@@ -46,7 +46,7 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
     masked = architecture == "BertForMaskedLM"
     pooler = not masked and any("pooler." in name for name in names)
 
-    def build(dtype, tied=True):
+    def build(dtype, tied=True, recompute=False):
         spec = LayerSpec(
             width,
             config.number("num_attention_heads"),
@@ -57,7 +57,8 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
             config["hidden_dropout_prob"],
             dtype,
         )
-        stack, rng = StackSpec(vocabulary, length, layers), np.random.default_rng(0)
+        stack = StackSpec(vocabulary, length, layers, recompute)
+        rng = np.random.default_rng(0)
         if masked:
             return Bert(spec, stack, rng, tied, segments, True, False, transform=True)
         return BertEncoder(spec, stack, rng, segments, True, False, pooler)

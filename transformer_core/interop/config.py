@@ -22,7 +22,7 @@ class Plan(NamedTuple):
     """What a configuration describes: nothing is built yet."""
 
     rows: list[Row]
-    build: Callable[[str, bool], Layer]  # of a dtype, tied or not
+    build: Callable[[str, bool, bool], Layer]  # of a dtype; tied or not; recompute
     readout: Row | None = (
         None  # of an output layer that shares the table, or has its own
     )

@@ -4,6 +4,8 @@ import re
 import shutil
 import warnings
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from tempfile import mkdtemp
 from types import ModuleType
@@ -46,8 +48,14 @@ SPECIAL = {  # tokens that have a meaning, by what tokenizer_config.json calls t
 }
 
 
+ours_of = attrgetter("ours")
+
+
 def load(
-    folder: str | Path, dtype: str | None = None, sha256: str | None = None
+    folder: str | Path,
+    dtype: str | None = None,
+    sha256: str | None = None,
+    recompute: bool = False,
 ) -> "tuple[Any, Tokenizer | None]":
     """Read a model and its tokenizer from a folder, or from the hub under its id.
 
@@ -62,6 +70,9 @@ def load(
         otherwise float32, which holds every float16 and bfloat16 exactly.
     sha256 : str, optional
         That ``model.safetensors`` has to have.
+    recompute : bool
+        Keep of a forward pass the input of each layer alone: for who does not train, too, since
+        the memory is then that of one layer.
 
     Returns
     -------
@@ -85,21 +96,24 @@ def load(
     plan, names = planned(place, settings, weights)
     tied = is_tied(place, settings, weights, names, plan)
     rows = plan.rows if tied or plan.readout is None else [*plan.rows, plan.readout]
-    read = {row.theirs: weights[names[row.theirs]] for row in rows}
     if dtype is None:
-        dtype = (
-            "float64" if all(a.dtype == "float64" for a in read.values()) else "float32"
-        )
+        stored = {weights.dtype(names[row.theirs]) for row in rows}
+        dtype = "float64" if stored == {"F64"} else "float32"
     check_choice("dtype", dtype, ("float32", "float64"))
     tokenizer = tokenizer_of(place)
-    for name, array in read.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"{place}: {name}: expected finite numbers, got others")
-    model: Any = plan.build(dtype, tied)
-    arrays = to_ours(rows, read)
-    model.set_parameters(
-        {name: a.astype(dtype, copy=False) for name, a in arrays.items()}
-    )
+    model: Any = plan.build(dtype, tied, recompute)
+    for name, own in groupby(
+        sorted(rows, key=ours_of), ours_of
+    ):  # the memory is that of one more
+        pieces = list(own)
+        read = {row.theirs: weights[names[row.theirs]] for row in pieces}
+        for theirs, array in read.items():
+            if not np.isfinite(array).all():
+                raise ValueError(
+                    f"{place}: {theirs}: expected finite numbers, got others"
+                )
+        array = to_ours(pieces, read)[name].astype(dtype, copy=False)
+        model.set_parameters({name: array})
     return model, tokenizer
 
 

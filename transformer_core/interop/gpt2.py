@@ -33,7 +33,7 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
     length, layers = config.number("n_positions"), config.number("n_layer")
     hidden = 4 * width if config["n_inner"] is None else config.number("n_inner")
 
-    def build(dtype, tied=True):
+    def build(dtype, tied=True, recompute=False):
         spec = LayerSpec(
             width,
             config.number("n_head"),
@@ -44,9 +44,8 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
             config["resid_pdrop"],
             dtype,
         )
-        return Gpt(
-            spec, StackSpec(vocabulary, length, layers), np.random.default_rng(0), tied
-        )
+        stack = StackSpec(vocabulary, length, layers, recompute)
+        return Gpt(spec, stack, np.random.default_rng(0), tied)
 
     rows = [
         embedding("transformer.wte", "tokens", vocabulary, width, "eq:embedding"),

@@ -62,7 +62,7 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
     if family == "qwen3":
         transform["eps"] = eps
 
-    def build(dtype, tied=True):
+    def build(dtype, tied=True, recompute=False):
         attention = AttentionSpec(
             heads, key_width, key_width, bias, key_heads, transform
         )
@@ -75,7 +75,8 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
             config.choice("hidden_act", GATED),
             dtype=dtype,
         )
-        stack = StackSpec(vocabulary, config.number("max_position_embeddings"), layers)
+        length = config.number("max_position_embeddings")
+        stack = StackSpec(vocabulary, length, layers, recompute)
         model = Gpt(spec, stack, np.random.default_rng(0), tied)
         for layer, window in zip(model.decoder.layers, windows, strict=True):
             layer.attention.branch.spec = replace(attention, window=window)

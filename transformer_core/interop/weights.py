@@ -53,11 +53,8 @@ class Weights(Mapping):
         begin, end = entry["data_offsets"]
         kind = np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<")
         shape = entry["shape"]
-        if begin == end:
-            return np.empty(shape, np.float32)
-        array = np.memmap(path, kind, "r", start + begin, tuple(shape) or (1,)).reshape(
-            shape
-        )
+        count = (end - begin) // kind.itemsize
+        array = np.fromfile(path, kind, count, offset=start + begin).reshape(shape)
         if entry["dtype"] == "BF16":
             return (array.astype(np.uint32) << 16).view(np.float32)
         return array

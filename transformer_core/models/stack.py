@@ -78,6 +78,7 @@ class Stack(Layer):
             given = LayerInput(x, context, deepcopy(rng)) if self.recompute else None
             x, cache = layer.forward(x, *context, rng=rng)
             caches.append(given or cache)
+            del cache  # with recompute it is not held while the next layer computes
         norm_cache = None
         if self.final_norm:
             x, norm_cache = self.final_norm.forward(x)

@@ -1,0 +1,41 @@
+"""What a published model holds: ``python -m benchmarks.published_memory RACE NAME FOLDER B``.
+
+Prints the growth of the process's peak in bytes, from its imports on, while it reads the folder and
+takes one step.
+"""
+
+import json
+import sys
+from functools import partial
+
+from benchmarks.memory import peak
+from benchmarks.published import (
+    bert_base,
+    gpt2,
+    minilm_folder,
+    package_encoder,
+    package_writer,
+    torch_encoder,
+    torch_writer,
+)
+
+ENCODERS = {"this package": partial(package_encoder, shards=1), "transformers": torch_encoder}
+MODELS = {
+    "BERT-base, a padded batch": (bert_base, ENCODERS),
+    "MiniLM, a padded batch": (minilm_folder, ENCODERS),
+    "GPT-2, tokens written": (gpt2, {"this package": package_writer, "transformers": torch_writer}),
+}
+THREADS = 2
+
+
+def main(race, name, folder, batch):
+    if name == "transformers":
+        from transformers import AutoModel  # noqa: F401  (its imports do not count)
+    build = MODELS[race][1][name]
+    before = peak()
+    build(lambda: folder, batch=int(batch), threads=THREADS)()
+    print(json.dumps(peak() - before))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
