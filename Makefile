@@ -116,7 +116,7 @@ lab: $(READY)  ## Open the notebooks in JupyterLab
 
 lock:  ## Resolve requirements.txt anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
-	  --fork-strategy fewest --no-header --no-emit-index-url --no-emit-find-links \
+	  --fork-strategy fewest --no-strip-extras --no-header --no-emit-index-url --no-emit-find-links \
 	  --annotation-style line --generate-hashes --quiet --upgrade --output-file requirements.txt
 
 clean:  ## Remove everything that the other commands made

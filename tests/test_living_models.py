@@ -11,12 +11,8 @@ from helpers.texts import ROOT, read
 
 import studies
 from book.living_models import in_eight_bits, read_script, write_script
-from studies import page_gpt
+from studies import page_bert, page_gpt
 
-NOTEBOOKS = {
-    "mini_bert": "notebooks/350_train_bert.ipynb",
-    "date_reader": "notebooks/335_train_encoder_decoder.ipynb",
-}
 SETTINGS = {"spec": {"width": 3}, "pieces": ["a", "##é", '"', "</script>"]}
 
 
@@ -79,11 +75,24 @@ def test_a_damaged_file_is_named(tmp_path, damage):
         read_script(path)
 
 
-@pytest.mark.parametrize("model", NOTEBOOKS)
-def test_the_weights_on_the_page_are_those_that_the_notebook_wrote(model):
-    values = glued_values(json.loads(read(ROOT / NOTEBOOKS[model])))
-    weights = (ROOT / f"book/_static/models/{model}.js").read_bytes()
+def test_the_weights_of_the_reader_are_those_that_the_notebook_wrote():
+    values = glued_values(json.loads(read(ROOT / "notebooks/335_train_encoder_decoder.ipynb")))
+    weights = (ROOT / "book/_static/models/date_reader.js").read_bytes()
     assert values["weights"] == sha256(weights).hexdigest()
+
+
+def test_the_weights_of_mini_bert_are_those_that_its_study_wrote():
+    (run,) = studies.results("page_bert")
+    weights = ROOT / "book/_static/models/mini_bert.js"
+    assert run["found"]["weights"] == sha256(weights.read_bytes()).hexdigest()
+    settings, parameters = read_script(weights)
+    assert parameters["tokens.table"].shape == (len(settings["pieces"]), settings["spec"]["width"])
+    steps = run["settings"]["steps"]
+    assert (
+        len(run["found"]["losses"]) * page_bert.MEAN == steps == run["found"]["looks"]["step"][-1]
+    )
+    before, rounded = run["found"]["loss"]
+    assert abs(rounded - before) < 0.01
 
 
 def test_the_weights_of_the_gpt_are_those_that_its_study_wrote():

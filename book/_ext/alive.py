@@ -4,7 +4,8 @@
 The body is the caption. A notebook glues, as JSON under the key ``alive``, answers of the model in
 8 bits: they are shown until the reader asks for the model, and without scripts. Those of the GPT
 are computed by the build, with the functions that its page calls. The weights are
-``_static/models/NAME.js``, which the notebook writes, or ``studies.page_gpt``, and no page links.
+``_static/models/NAME.js``, which ``studies.page_bert``, the notebook of the dates or
+``studies.page_gpt`` writes, and no page links.
 """
 
 import json

@@ -1,0 +1,26 @@
+"""Which of four judges notice each mistake of the catalogue."""
+
+from transformer_practice.engine.planting import planted
+from transformer_practice.judges.checks import fresh_check, generic_check
+from transformer_practice.judges.ranks import ranks_check
+from transformer_practice.judges.theorems import broken_theorems
+from transformer_practice.mistakes import MUTANTS
+
+
+def runs():
+    """The settings of every run."""
+    for mistake in MUTANTS:
+        yield {"mistake": mistake}
+
+
+def run(mistake):
+    """What each judge says of a mistake; of ranks only where they may differ from one process."""
+    mutant = MUTANTS[mistake]
+    between = mutant.file.startswith(("distributed/", "ranks/", "training/"))
+    with planted(mutant):
+        return {
+            "new models": fresh_check(),
+            "random point": generic_check(),
+            "theorems": ", ".join(broken_theorems()),
+            "one process": ranks_check() if between else None,
+        }
