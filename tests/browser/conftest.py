@@ -1,11 +1,13 @@
 """The headless browser of the tests, and who takes which."""
 
 import re
+from functools import cache
 
 import pytest
 from browser import launch
+from bs4 import BeautifulSoup
 from helpers.explorable import Explorable
-from helpers.texts import ROOT
+from helpers.texts import ROOT, read
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -33,10 +35,31 @@ class View:
         if message.type == "error":
             self.errors.append(message.text)
 
-    def open(self, page):
+    def open(self, page, part=None):
+        """Open a page; with the selector of a part, without the rest of its article."""
         self.page, self.requests, self.failures, self.errors = page, [], [], []
-        self.tab.goto((ROOT / "_build/html" / f"{page}.html").as_uri())
+        file = ROOT / "_build/html" / f"{page}.html"
+        self.tab.unroute_all()
+        if part:
+            body = reduced(file, part)
+            self.tab.route(
+                file.as_uri(), lambda route: route.fulfill(body=body, content_type="text/html")
+            )
+        self.tab.goto(file.as_uri())
         return self
+
+
+@cache
+def reduced(file, part):
+    """A page without what its article holds beside a part, and without the links to that."""
+    page = BeautifulSoup(read(file), "html.parser")
+    page.select_one(".bd-sidebar-secondary").extract()
+    kept = page.select_one(part)
+    while kept.name != "article":
+        for other in [*kept.previous_siblings, *kept.next_siblings]:
+            other.extract()
+        kept = kept.parent
+    return str(page)
 
 
 @pytest.fixture(scope="session")
@@ -60,9 +83,9 @@ def explore(views):
     """Open an explorable of a name; there is no error at the end."""
     opened = []
 
-    def start(name, width=1280, **settings):
+    def start(name, width=1280, whole_page=False, **settings):
         size = {"width": width, "height": 900}
-        opened.append(Explorable(views(viewport=size, **settings), name))
+        opened.append(Explorable(views(viewport=size, **settings), name, whole_page))
         return opened[-1]
 
     yield start

@@ -131,9 +131,14 @@ def test_axe_finds_no_serious_violation(view, theme):
     if view.tab.evaluate("typeof axe") == "undefined":
         source = (files(axe) / "axe.min.js").read_text(encoding="utf-8")
         view.tab.evaluate(f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})")
-    found = view.tab.evaluate(AXE, None if theme == "light" else ["color-contrast"])
+    dark = theme == "dark"
+    found, looks = view.tab.evaluate(AXE, [["color-contrast"], [*SEEN]] if dark else [None, None])
+    SEEN.update(looks if dark else ())
     show(view, "light")
     assert found == []
+
+
+SEEN = set()  # the looks of texts in the dark, on the pages so far
 
 
 # axe keeps the fields of its colours in weak maps, up to a third of its time. These keep them
@@ -146,8 +151,26 @@ QUICK_MAP = """class {
     add(owner) { return this.set(owner, true); }
 }"""
 # axe passes over what is in a formula, and does not judge what is in a drawing. Texts of one look,
-# in one section, on the same grounds have one contrast: it looks at the first of them.
-AXE = """async (rules) => {
+# in one section, on the same grounds have one contrast: it looks at the first of them. What lies
+# over what is the same in the dark, where it looks at the first of all pages.
+AXE = """async ([rules, before]) => {
+    const grounds = new Map(), seen = new Set(before);
+    for (const element of document.body.querySelectorAll(":not(svg *, math *)")) {
+        const style = getComputedStyle(element), parent = element.parentElement;
+        const {place, below} = grounds.get(parent) ?? {place: 0, below: ""};
+        const ground = {
+            place: element.matches("section, nav, aside, header, footer") ? grounds.size : place,
+            below: ["background", "opacity", "position"].map((name) => style[name]).join() + below,
+        };
+        grounds.set(element, ground);
+        const look = ["color", "font", "textShadow"].map((name) => style[name]).join()
+            + (before ? "" : ground.place) + ground.below;
+        element.toggleAttribute("data-again", seen.has(look));
+        if ([...element.childNodes].some((node) => node instanceof Text && node.data.trim())
+                && element.checkVisibility({opacityProperty: true, visibilityProperty: true}))
+            seen.add(look);
+    }
+    if (before && seen.size === before.length) return [[], before];
     const formulas = [...document.querySelectorAll("math")].map((formula) => {
         const {width, height} = formula.getBoundingClientRect();
         return {formula, parts: [...formula.childNodes], width, height};
@@ -160,22 +183,6 @@ AXE = """async (rules) => {
         box.style.height = `${height}px`;
         formula.replaceChildren(box);
     }
-    const grounds = new Map(), seen = new Set();
-    for (const element of document.body.querySelectorAll(":not(svg *)")) {
-        const style = getComputedStyle(element), parent = element.parentElement;
-        const {place, below} = grounds.get(parent) ?? {place: 0, below: ""};
-        const ground = {
-            place: element.matches("section, nav, aside, header, footer") ? grounds.size : place,
-            below: ["background", "opacity", "position"].map((name) => style[name]).join() + below,
-        };
-        grounds.set(element, ground);
-        const look = ["color", "font", "textShadow"].map((name) => style[name]).join()
-            + ground.place + ground.below;
-        element.toggleAttribute("data-again", seen.has(look));
-        if ([...element.childNodes].some((node) => node instanceof Text && node.data.trim())
-                && element.checkVisibility({opacityProperty: true, visibilityProperty: true}))
-            seen.add(look);
-    }
     axe.configure({rules: [{id: "color-contrast", selector: ":not([data-again], svg, svg *)"}]});
     const {violations} = await axe.run({exclude: ["math"]}, {
         preload: false,
@@ -183,9 +190,10 @@ AXE = """async (rules) => {
         ...(rules && {runOnly: rules}),
     });
     for (const {formula, parts} of formulas) formula.replaceChildren(...parts);
-    return violations
+    const serious = violations
         .filter(({impact}) => impact === "serious" || impact === "critical")
         .map(({id, nodes}) => [id, ...nodes.slice(0, 4).map(({html}) => html.slice(0, 160))]);
+    return [serious, [...seen]];
 }"""
 
 
@@ -458,25 +466,47 @@ CLIPPED = """() => [...document.querySelectorAll("article .formula")]
 
 
 def test_folded_answers_open_on_a_click(tab):
-    """And those of each kind with the keyboard, of which the first is tried."""
+    """Of each kind the first, by the mouse and with the keyboard; the others by their own event."""
     tab.set_viewport_size({"width": 800, "height": 900})  # no graph is pinned, and moves
-    kinds = set()
-    for fold in tab.locator("article details:not(.live)").all():
-        inside = fold.locator(":scope > :not(summary)").first
-        assert not inside.is_visible()
-        fold.locator("summary").first.click()
-        assert inside.is_visible()
-        if (kind := fold.get_attribute("class")) not in kinds:
-            kinds.add(kind)
-            tab.keyboard.press("Enter")
+    for folds, title, content, by_keyboard in (
+        ("article details:not(.live)", "summary", ":scope > :not(summary)", True),
+        (
+            "article .admonition.dropdown",
+            ".admonition-title",
+            ":scope > :not(.admonition-title, button)",
+            False,
+        ),
+    ):
+        tried = {}
+        for place, kind in enumerate(
+            tab.locator(folds).evaluate_all("all => all.map((fold) => fold.className)")
+        ):
+            tried.setdefault(kind, place)
+        for place in tried.values():
+            fold = tab.locator(folds).nth(place)
+            inside = fold.locator(content).first
             assert not inside.is_visible()
-            tab.keyboard.press("Enter")
+            fold.locator(title).first.click()
             assert inside.is_visible()
-    for fold in tab.locator("article .admonition.dropdown").all():
-        inside = fold.locator(":scope > :not(.admonition-title, button)").first
-        assert not inside.is_visible()
-        fold.locator(".admonition-title").first.click()
-        assert inside.is_visible()
+            if by_keyboard:
+                tab.keyboard.press("Enter")
+                assert not inside.is_visible()
+                tab.keyboard.press("Enter")
+                assert inside.is_visible()
+        shut = tab.locator(folds).evaluate_all(
+            CLICK_THE_OTHERS, [title, content, [*tried.values()]]
+        )
+        assert shut == []
+
+
+# The folds that were open before the click on their title, or are not after it.
+CLICK_THE_OTHERS = """(folds, [title, content, tried]) => {
+    const others = folds.filter((_, place) => !tried.includes(place));
+    const open = (fold) => fold.querySelector(content).checkVisibility({visibilityProperty: true});
+    const before = others.filter(open);
+    others.forEach((fold) => fold.querySelector(title).click());
+    return [...before, ...others.filter((fold) => !open(fold))].map((fold) => fold.textContent);
+}"""
 
 
 def test_a_button_copies_the_code(tab):

@@ -33,12 +33,13 @@ PAGES = {
 
 
 class Explorable:
-    """A figure on its page, moved by what a reader moves."""
+    """A figure on its page, or alone there, moved by what a reader moves."""
 
-    def __init__(self, view, name):
-        self.view = view.open(f"book/{PAGES[name]}")
+    def __init__(self, view, name, whole_page):
+        figure = f"#explorable-{name}"
+        self.view = view.open(f"book/{PAGES[name]}", None if whole_page else figure)
         self.tab = view.tab
-        self.root = self.tab.locator(f"#explorable-{name}.alive")
+        self.root = self.tab.locator(f"{figure}.alive")
         self.root.wait_for()
         self.root.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
 
