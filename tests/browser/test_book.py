@@ -131,14 +131,13 @@ def test_axe_finds_no_serious_violation(view, theme):
     if view.tab.evaluate("typeof axe") == "undefined":
         source = (files(axe) / "axe.min.js").read_text(encoding="utf-8")
         view.tab.evaluate(f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})")
-    dark = theme == "dark"
-    found, looks = view.tab.evaluate(AXE, [["color-contrast"], [*SEEN]] if dark else [None, None])
-    SEEN.update(looks if dark else ())
+    found, looks = view.tab.evaluate(AXE, [theme, [*SEEN[theme]]])
+    SEEN[theme].update(looks)
     show(view, "light")
     assert found == []
 
 
-SEEN = set()  # the looks of texts in the dark, on the pages so far
+SEEN = {"light": set(), "dark": set()}  # the looks of texts on the pages so far
 
 
 # axe keeps the fields of its colours in weak maps, up to a third of its time. These keep them
@@ -151,26 +150,27 @@ QUICK_MAP = """class {
     add(owner) { return this.set(owner, true); }
 }"""
 # axe passes over what is in a formula, and does not judge what is in a drawing. Texts of one look,
-# in one section, on the same grounds have one contrast: it looks at the first of them. What lies
-# over what is the same in the dark, where it looks at the first of all pages.
-AXE = """async ([rules, before]) => {
+# in parts of one kind, on the same grounds have one contrast: it looks at the first of them, on
+# whichever page that is. In the dark nothing else is another than in the light.
+AXE = """async ([theme, before]) => {
     const grounds = new Map(), seen = new Set(before);
     for (const element of document.body.querySelectorAll(":not(svg *, math *)")) {
         const style = getComputedStyle(element), parent = element.parentElement;
-        const {place, below} = grounds.get(parent) ?? {place: 0, below: ""};
+        const {part, below} = grounds.get(parent) ?? {part: "", below: ""};
         const ground = {
-            place: element.matches("section, nav, aside, header, footer") ? grounds.size : place,
+            part: element.matches("section, nav, aside, header, footer")
+                ? `${element.tagName} ${element.className}` : part,
             below: ["background", "opacity", "position"].map((name) => style[name]).join() + below,
         };
         grounds.set(element, ground);
         const look = ["color", "font", "textShadow"].map((name) => style[name]).join()
-            + (before ? "" : ground.place) + ground.below;
+            + ground.part + ground.below;
         element.toggleAttribute("data-again", seen.has(look));
         if ([...element.childNodes].some((node) => node instanceof Text && node.data.trim())
                 && element.checkVisibility({opacityProperty: true, visibilityProperty: true}))
             seen.add(look);
     }
-    if (before && seen.size === before.length) return [[], before];
+    if (theme === "dark" && seen.size === before.length) return [[], before];
     const formulas = [...document.querySelectorAll("math")].map((formula) => {
         const {width, height} = formula.getBoundingClientRect();
         return {formula, parts: [...formula.childNodes], width, height};
@@ -187,7 +187,7 @@ AXE = """async ([rules, before]) => {
     const {violations} = await axe.run({exclude: ["math"]}, {
         preload: false,
         resultTypes: ["violations"],
-        ...(rules && {runOnly: rules}),
+        ...(theme === "dark" && {runOnly: ["color-contrast"]}),
     });
     for (const {formula, parts} of formulas) formula.replaceChildren(...parts);
     const serious = violations

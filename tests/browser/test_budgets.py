@@ -1,6 +1,4 @@
-"""What the heaviest pages cost before anything is pressed, on a desk and on a phone."""
-
-import json
+"""What the heaviest pages cost before anything is pressed, on a desk and on a phone, in counts."""
 
 import pytest
 from helpers.texts import ROOT
@@ -14,9 +12,10 @@ HEAVY = ["book/intro"] + [
     for folder in ("book", "notebooks")
     for path in sorted(HTML.glob(f"{folder}/*.html"), key=lambda path: path.stat().st_size)[-4:]
 ]
-# Of the thread that draws the page, in ms of processor time, which other work on the machine does
-# not lengthen. A processor four times slower takes four times as long: at most 600 ms.
-LONGEST_TASK, FIRST_PAINT = 150, 400
+ELEMENTS = 13_000
+# The parser lays a long page out in some twenty parts; a script that asks for a size after each of
+# its changes does so once more every time.
+MOST = {"LayoutCount": 60, "RecalcStyleCount": 100}
 
 PAINTED_AND_IDLE = """() => new Promise((resolve) => {
     new PerformanceObserver((seen) => {
@@ -25,33 +24,17 @@ PAINTED_AND_IDLE = """() => new Promise((resolve) => {
 })"""
 
 
-def load(browser, page, width):
-    """Of one visit: the longest task, and all work before the first paint."""
-    with browser.new_context(offline=True, viewport={"width": width, "height": 900}) as context:
-        tab = context.new_page()
-        browser.start_tracing(page=tab, categories=["toplevel", "loading", "devtools.timeline"])
-        tab.goto((HTML / f"{page}.html").as_uri())
-        tab.evaluate(PAINTED_AND_IDLE)
-        events = json.loads(browser.stop_tracing())["traceEvents"]
-    painted = [event for event in events if event["name"] == "firstContentfulPaint"][-1]
-    tasks = [
-        (event["ts"], event["tdur"] / 1000)
-        for event in events
-        if (event["pid"], event["tid"]) == (painted["pid"], painted["tid"])
-        and "RunTask" in event["name"]
-        and "tdur" in event
-    ]
-    return (
-        max(time for _, time in tasks),
-        sum(time for begin, time in tasks if begin < painted["ts"]),
-    )
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("page", HEAVY)
-def test_a_page_is_soon_there_and_never_stands_still(browser, page, width):
-    # A neighbour on the same core makes the caches cold: what a page costs is its cheapest visit.
-    visits = [load(browser, page, width) for _ in range(3)]
-    longest, before = map(min, zip(*visits, strict=True))
-    assert 1 < longest < LONGEST_TASK
-    assert 1 < before < FIRST_PAINT
+def test_a_page_is_small_and_laid_out_few_times(browser, page, width):
+    with browser.new_context(offline=True, viewport={"width": width, "height": 900}) as context:
+        tab = context.new_page()
+        session = context.new_cdp_session(tab)
+        session.send("Performance.enable")
+        tab.goto((HTML / f"{page}.html").as_uri())
+        tab.evaluate(PAINTED_AND_IDLE)
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        elements = tab.evaluate("document.querySelectorAll('*').length")
+    counts = {metric["name"]: metric["value"] for metric in metrics}
+    assert 1000 < elements < ELEMENTS
+    assert {name: counts[name] for name in MOST if not 0 < counts[name] < MOST[name]} == {}
