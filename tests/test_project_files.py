@@ -57,7 +57,7 @@ def labels():
 )
 def test_every_requirement_is_an_exact_pin(name):
     for requirement in requirements(name):
-        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", requirement)
+        assert re.fullmatch(r"[\w.-]+(\[[\w,-]+\])?==[\w.]+( ; .+)?", requirement)
 
 
 def test_what_is_installed_has_the_hashes_of_its_index():
