@@ -48,18 +48,24 @@ def show(view, theme):
 
 
 @pytest.fixture(scope="module", params=PAGES)
-def view(views, request):
-    """A page that a test reads and does not change, its folds open."""
+def opened(views, request):
     view = open_page(views(**WINDOW), request.param)
     view.shifts = view.tab.evaluate(SHIFTS)
-    view.tab.evaluate(UNFOLD)
     return view
 
 
-@pytest.fixture(scope="module", params=PAGES)
-def tab(views, request):
-    """A page that tests click on."""
-    return open_page(views(tab="clicked", **WINDOW), request.param).tab
+@pytest.fixture(scope="module")
+def tab(opened):
+    """A page that the first tests click on."""
+    return opened.tab
+
+
+@pytest.fixture(scope="module")
+def view(opened):
+    """The same page, which the others read and do not change, its folds open."""
+    resize(opened, LAPTOP)
+    opened.tab.evaluate(UNFOLD)
+    return opened
 
 
 @pytest.fixture
@@ -91,6 +97,65 @@ def has_mathematics(page):
     pages = [ROOT / f"{page}.md", ROOT / f"{page}.ipynb"]
     source = next(path for path in pages if path.exists())
     return "$" in re.sub(r"`[^`\n]+`", "", prose(source))
+
+
+def test_folded_answers_open_on_a_click(tab):
+    """The first of a kind on any page by mouse and keyboard, the others by an event of their own."""
+    tab.set_viewport_size({"width": 800, "height": 900})  # no graph is pinned, and moves
+    for folds, title, content, by_keyboard in (
+        ("article details:not(.live)", "summary", ":scope > :not(summary)", True),
+        (
+            "article .admonition.dropdown",
+            ".admonition-title",
+            ":scope > :not(.admonition-title, button)",
+            False,
+        ),
+    ):
+        kinds = tab.locator(folds).evaluate_all("all => all.map((fold) => fold.className)")
+        tried = [kinds.index(kind) for kind in sorted({*kinds} - TRIED)]
+        TRIED.update(kinds)
+        for place in tried:
+            fold = tab.locator(folds).nth(place)
+            inside = fold.locator(content).first
+            assert not inside.is_visible()
+            fold.locator(title).first.click()
+            assert inside.is_visible()
+            if by_keyboard:
+                tab.keyboard.press("Enter")
+                assert not inside.is_visible()
+                tab.keyboard.press("Enter")
+                assert inside.is_visible()
+        shut = tab.locator(folds).evaluate_all(CLICK_THE_OTHERS, [title, content, tried])
+        assert shut == []
+
+
+TRIED = set()  # the kinds of folds on the pages so far
+# The folds that were open before the click on their title, or are not after it.
+CLICK_THE_OTHERS = """(folds, [title, content, tried]) => {
+    const others = folds.filter((_, place) => !tried.includes(place));
+    const open = (fold) => fold.querySelector(content).checkVisibility({visibilityProperty: true});
+    const before = others.filter(open);
+    others.forEach((fold) => fold.querySelector(title).click());
+    return [...before, ...others.filter((fold) => !open(fold))].map((fold) => fold.textContent);
+}"""
+
+
+def test_a_button_copies_the_code(tab):
+    blocks = tab.locator("article .highlight > pre")
+    buttons = tab.locator("article .highlight > button.copybtn")
+    targets = buttons.evaluate_all("all => all.map(button => button.dataset.clipboardTarget)")
+    assert targets == blocks.evaluate_all("all => all.map(block => '#' + block.id)")
+    visible = buttons.locator("visible=true")
+    if visible.count() == 0:
+        return
+    code = visible.first.locator("xpath=../pre").text_content()
+    visible.first.click()
+    tab.evaluate("document.body.append(document.createElement('textarea'))")
+    field = tab.locator("body > textarea")
+    field.focus()
+    tab.keyboard.press("ControlOrMeta+V")
+    assert field.input_value().strip() == code.strip()
+    field.evaluate("field => field.remove()")
 
 
 def test_a_page_asks_for_nothing_from_outside(view):
@@ -151,9 +216,10 @@ QUICK_MAP = """class {
 }"""
 # axe passes over what is in a formula, and does not judge what is in a drawing. Texts of one look,
 # in parts of one kind, on the same grounds have one contrast: it looks at the first of them, on
-# whichever page that is. In the dark nothing else is another than in the light.
+# whichever page that is, and takes listings without new looks as plain text. In the dark nothing
+# else is another than in the light.
 AXE = """async ([theme, before]) => {
-    const grounds = new Map(), seen = new Set(before);
+    const grounds = new Map(), seen = new Set(before), fresh = [];
     for (const element of document.body.querySelectorAll(":not(svg *, math *)")) {
         const style = getComputedStyle(element), parent = element.parentElement;
         const {part, below} = grounds.get(parent) ?? {part: "", below: ""};
@@ -165,23 +231,31 @@ AXE = """async ([theme, before]) => {
         grounds.set(element, ground);
         const look = ["color", "font", "textShadow"].map((name) => style[name]).join()
             + ground.part + ground.below;
-        element.toggleAttribute("data-again", seen.has(look));
-        if ([...element.childNodes].some((node) => node instanceof Text && node.data.trim())
-                && element.checkVisibility({opacityProperty: true, visibilityProperty: true}))
+        const again = seen.has(look), isText = (node) => node instanceof Text && node.data.trim();
+        element.toggleAttribute("data-again", again);
+        if (!again && [...element.childNodes].some(isText)
+                && element.checkVisibility({opacityProperty: true, visibilityProperty: true})) {
             seen.add(look);
+            fresh.push(element);
+        }
     }
     if (theme === "dark" && seen.size === before.length) return [[], before];
-    const formulas = [...document.querySelectorAll("math")].map((formula) => {
-        const {width, height} = formula.getBoundingClientRect();
-        return {formula, parts: [...formula.childNodes], width, height};
-    });
-    for (const {formula, width, height} of formulas) {
+    const parts = [...document.querySelectorAll("math, .highlight pre, svg.plot")]
+        .filter((part) => !fresh.some((element) => part.contains(element)))
+        .map((part) => {
+            const {width, height} = part.getBoundingClientRect();
+            return {part, inside: [...part.childNodes], width, height};
+        });
+    for (const {part, width, height} of parts) {
         const box = document.createElement("i");
-        box.textContent = formula.textContent;
-        box.style.cssText = "display: inline-block; overflow: hidden";
-        box.style.width = `${width}px`;
-        box.style.height = `${height}px`;
-        formula.replaceChildren(box);
+        if (part.matches("math")) {
+            box.style.cssText = "display: inline-block; overflow: hidden";
+            box.style.width = `${width}px`;
+            box.style.height = `${height}px`;
+        }
+        box.dataset.again = "";
+        box.textContent = part.textContent;
+        part.replaceChildren(...(part.matches("svg") ? [] : [box]));
     }
     axe.configure({rules: [{id: "color-contrast", selector: ":not([data-again], svg, svg *)"}]});
     const {violations} = await axe.run({exclude: ["math"]}, {
@@ -189,7 +263,7 @@ AXE = """async ([theme, before]) => {
         resultTypes: ["violations"],
         ...(theme === "dark" && {runOnly: ["color-contrast"]}),
     });
-    for (const {formula, parts} of formulas) formula.replaceChildren(...parts);
+    for (const {part, inside} of parts) part.replaceChildren(...inside);
     const serious = violations
         .filter(({impact}) => impact === "serious" || impact === "critical")
         .map(({id, nodes}) => [id, ...nodes.slice(0, 4).map(({html}) => html.slice(0, 160))]);
@@ -463,67 +537,6 @@ CLIPPED = """() => [...document.querySelectorAll("article .formula")]
         && !(box.classList.contains("scrolls") && box.tabIndex === 0
             && getComputedStyle(box).maskImage !== "none"))
     .map((box) => box.textContent)"""
-
-
-def test_folded_answers_open_on_a_click(tab):
-    """Of each kind the first, by the mouse and with the keyboard; the others by their own event."""
-    tab.set_viewport_size({"width": 800, "height": 900})  # no graph is pinned, and moves
-    for folds, title, content, by_keyboard in (
-        ("article details:not(.live)", "summary", ":scope > :not(summary)", True),
-        (
-            "article .admonition.dropdown",
-            ".admonition-title",
-            ":scope > :not(.admonition-title, button)",
-            False,
-        ),
-    ):
-        tried = {}
-        for place, kind in enumerate(
-            tab.locator(folds).evaluate_all("all => all.map((fold) => fold.className)")
-        ):
-            tried.setdefault(kind, place)
-        for place in tried.values():
-            fold = tab.locator(folds).nth(place)
-            inside = fold.locator(content).first
-            assert not inside.is_visible()
-            fold.locator(title).first.click()
-            assert inside.is_visible()
-            if by_keyboard:
-                tab.keyboard.press("Enter")
-                assert not inside.is_visible()
-                tab.keyboard.press("Enter")
-                assert inside.is_visible()
-        shut = tab.locator(folds).evaluate_all(
-            CLICK_THE_OTHERS, [title, content, [*tried.values()]]
-        )
-        assert shut == []
-
-
-# The folds that were open before the click on their title, or are not after it.
-CLICK_THE_OTHERS = """(folds, [title, content, tried]) => {
-    const others = folds.filter((_, place) => !tried.includes(place));
-    const open = (fold) => fold.querySelector(content).checkVisibility({visibilityProperty: true});
-    const before = others.filter(open);
-    others.forEach((fold) => fold.querySelector(title).click());
-    return [...before, ...others.filter((fold) => !open(fold))].map((fold) => fold.textContent);
-}"""
-
-
-def test_a_button_copies_the_code(tab):
-    blocks = tab.locator("article .highlight > pre")
-    buttons = tab.locator("article .highlight > button.copybtn")
-    targets = buttons.evaluate_all("all => all.map(button => button.dataset.clipboardTarget)")
-    assert targets == blocks.evaluate_all("all => all.map(block => '#' + block.id)")
-    visible = buttons.locator("visible=true")
-    if visible.count() == 0:
-        return
-    code = visible.first.locator("xpath=../pre").text_content()
-    visible.first.click()
-    tab.evaluate("document.body.append(document.createElement('textarea'))")
-    field = tab.locator("body > textarea")
-    field.focus()
-    tab.keyboard.press("ControlOrMeta+V")
-    assert field.input_value().strip() == code.strip()
 
 
 def test_the_index_opens_the_front_page(front):
