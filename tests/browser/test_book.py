@@ -100,7 +100,7 @@ def has_mathematics(page):
 
 
 def test_folded_answers_open_on_a_click(tab):
-    """The first of a kind on any page by mouse and keyboard, the others by an event of their own."""
+    """The first of a kind on any page by mouse and keyboard, the others by their own event."""
     tab.set_viewport_size({"width": 800, "height": 900})  # no graph is pinned, and moves
     for folds, title, content, by_keyboard in (
         ("article details:not(.live)", "summary", ":scope > :not(summary)", True),
