@@ -63,6 +63,7 @@ def tab(opened):
 @pytest.fixture(scope="module")
 def view(opened):
     """The same page, which the others read and do not change, its folds open."""
+    opened.tab.mouse.move(0, 0)  # a link below the pointer has another colour
     resize(opened, LAPTOP)
     opened.tab.evaluate(UNFOLD)
     return opened
