@@ -545,6 +545,25 @@ def test_the_index_opens_the_front_page(front):
     front.wait_for_url(url(PAGES[0]))
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_link_below_the_pointer_can_be_read(front, theme):
+    front.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+    front.emulate_media(reduced_motion="reduce")  # no colour on its way
+    link = front.locator("article a.internal").locator("visible=true").first
+    link.hover()
+    colours = link.evaluate("""link => [getComputedStyle(link).color,
+        getComputedStyle(document.body).backgroundColor]""")
+    text, paper = sorted(map(luminance, colours))
+    assert (paper + 0.05) / (text + 0.05) >= 4.5
+
+
+def luminance(colour):
+    """Relative, of a colour as a browser writes it (WCAG 2.2)."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(c * share for c, share in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+
 def test_sizes_of_type_are_in_one_order(views):
     """Formulas match the text, code is a little smaller, headings descend."""
     tab = open_page(views(**WINDOW), "book/210_attention").tab
