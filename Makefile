@@ -78,7 +78,9 @@ lint: $(READY)  ## Check the style of the code, notebooks included, and the type
 
 browse: $(READY)  ## Look at the built book in a headless browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
-	$(BIN)/python -m pytest tests/browser --numprocesses $(WORKERS) --dist loadscope
+	$(BIN)/python -m pytest tests/browser --ignore=tests/browser/test_budgets.py \
+	  --numprocesses $(WORKERS) --dist loadscope
+	$(BIN)/python -m pytest tests/browser/test_budgets.py  # alone: it measures
 
 plain:  ## Build the book with the newest plain Sphinx, in a .venv of its own: the way out of Jupyter Book
 	$(PYTHON) -m venv _build/plain-venv

@@ -1,4 +1,6 @@
-"""What the heaviest pages cost before anything is pressed, on a desk and on a phone, in counts."""
+"""What the heaviest pages cost before anything is pressed, on a desk and on a phone."""
+
+import json
 
 import pytest
 from helpers.texts import ROOT
@@ -12,10 +14,19 @@ HEAVY = ["book/intro"] + [
     for folder in ("book", "notebooks")
     for path in sorted(HTML.glob(f"{folder}/*.html"), key=lambda path: path.stat().st_size)[-4:]
 ]
-ELEMENTS = 13_000
-# The parser lays a long page out in some twenty parts; a script that asks for a size after each of
-# its changes does so once more every time.
-MOST = {"LayoutCount": 60, "RecalcStyleCount": 100}
+# Of the thread that draws the page, in ms of processor time on two quiet cores. There it lays the
+# paragraphs below out in 56 ms; where that takes longer, before a visit or after it, as on cores
+# that are throttled or shared, so may a page, in proportion.
+LONGEST_TASK, FIRST_PAINT, QUIET = 150, 400, 56
+LAYOUT = """() => Array.from({length: 6}, () => {
+    const box = document.createElement("div"), start = performance.now();
+    box.innerHTML = "<p>A <b>few</b> <i>words</i> in <code>several</code> faces.</p>".repeat(1000);
+    document.body.append(box);
+    box.offsetHeight;
+    box.time = performance.now() - start;
+    box.remove();
+    return box.time;
+}).sort((one, other) => one - other)[3]"""
 
 PAINTED_AND_IDLE = """() => new Promise((resolve) => {
     new PerformanceObserver((seen) => {
@@ -24,17 +35,40 @@ PAINTED_AND_IDLE = """() => new Promise((resolve) => {
 })"""
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("page", HEAVY)
-def test_a_page_is_small_and_laid_out_few_times(browser, page, width):
+def load(browser, page, width):
+    """Of one visit: the longest task, and all work before the first paint, as on quiet cores."""
     with browser.new_context(offline=True, viewport={"width": width, "height": 900}) as context:
-        tab = context.new_page()
-        session = context.new_cdp_session(tab)
-        session.send("Performance.enable")
+        blank, tab = context.new_page(), context.new_page()
+        layouts = [blank.evaluate(LAYOUT)]
+        browser.start_tracing(page=tab, categories=["toplevel", "loading", "devtools.timeline"])
         tab.goto((HTML / f"{page}.html").as_uri())
         tab.evaluate(PAINTED_AND_IDLE)
-        metrics = session.send("Performance.getMetrics")["metrics"]
-        elements = tab.evaluate("document.querySelectorAll('*').length")
-    counts = {metric["name"]: metric["value"] for metric in metrics}
-    assert 1000 < elements < ELEMENTS
-    assert {name: counts[name] for name in MOST if not 0 < counts[name] < MOST[name]} == {}
+        events = json.loads(browser.stop_tracing())["traceEvents"]
+        layouts.append(blank.evaluate(LAYOUT))
+    slowness = max(QUIET, *layouts) / QUIET
+    painted = [event for event in events if event["name"] == "firstContentfulPaint"][-1]
+    tasks = [
+        (event["ts"], event["tdur"] / 1000)
+        for event in events
+        if (event["pid"], event["tid"]) == (painted["pid"], painted["tid"])
+        and "RunTask" in event["name"]
+        and "tdur" in event
+    ]
+    return (
+        max(time for _, time in tasks) / slowness,
+        sum(time for begin, time in tasks if begin < painted["ts"]) / slowness,
+    )
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("page", HEAVY)
+def test_a_page_is_soon_there_and_never_stands_still(browser, page, width):
+    # A neighbour on the same core makes the caches cold: what a page costs is its cheapest visit.
+    longest = before = float("inf")
+    for _ in range(8):
+        task, work = load(browser, page, width)
+        longest, before = min(longest, task), min(before, work)
+        if longest < LONGEST_TASK and before < FIRST_PAINT:
+            break
+    assert 1 < longest < LONGEST_TASK
+    assert 1 < before < FIRST_PAINT
