@@ -131,13 +131,22 @@ def test_folded_answers_open_on_a_click(tab):
 
 
 TRIED = set()  # the kinds of folds on the pages so far
-# The folds that were open before the click on their title, or are not after it.
+# The folds whose title a pointer does not reach, that were open before, or are not after a click.
 CLICK_THE_OTHERS = """(folds, [title, content, tried]) => {
     const others = folds.filter((_, place) => !tried.includes(place));
+    const out = (fold) => {
+        const part = fold.querySelector(title);
+        part.scrollIntoView({block: "center", behavior: "instant"});
+        const {left, top, width, height} = part.getBoundingClientRect();
+        const hit = document.elementFromPoint(left + width / 2, top + height / 2);
+        return !part.contains(hit);
+    };
     const open = (fold) => fold.querySelector(content).checkVisibility({visibilityProperty: true});
-    const before = others.filter(open);
-    others.forEach((fold) => fold.querySelector(title).click());
-    return [...before, ...others.filter((fold) => !open(fold))].map((fold) => fold.textContent);
+    return others.filter((fold) => {
+        const wasOpen = open(fold), outOfReach = out(fold);
+        fold.querySelector(title).click();
+        return outOfReach || wasOpen || !open(fold);
+    }).map((fold) => fold.textContent);
 }"""
 
 
@@ -197,13 +206,15 @@ def test_axe_finds_no_serious_violation(view, theme):
     if view.tab.evaluate("typeof axe") == "undefined":
         source = (files(axe) / "axe.min.js").read_text(encoding="utf-8")
         view.tab.evaluate(f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})")
-    found, looks = view.tab.evaluate(AXE, [theme, [*SEEN[theme]]])
-    SEEN[theme].update(looks)
+    before = [*IN_THE_DARK] if theme == "dark" else None
+    found, looks = view.tab.evaluate(AXE, before)
+    if theme == "dark":
+        IN_THE_DARK.update(looks)
     show(view, "light")
     assert found == []
 
 
-SEEN = {"light": set(), "dark": set()}  # the looks of texts on the pages so far
+IN_THE_DARK = set()  # the looks of texts on the pages so far
 
 
 # axe keeps the fields of its colours in weak maps, up to a third of its time. These keep them
@@ -216,22 +227,21 @@ QUICK_MAP = """class {
     add(owner) { return this.set(owner, true); }
 }"""
 # axe passes over what is in a formula, and does not judge what is in a drawing. Texts of one look,
-# in parts of one kind, on the same grounds have one contrast: it looks at the first of them, on
-# whichever page that is, and takes listings without new looks as plain text. In the dark nothing
-# else is another than in the light.
-AXE = """async ([theme, before]) => {
+# in one section, on the same grounds have one contrast: it looks at the first of them, and takes
+# listings and drawings without a first one as plain. In the dark, where nothing lies elsewhere, it
+# looks at the first on all pages, and at nothing else than contrasts.
+AXE = """async (before) => {
     const grounds = new Map(), seen = new Set(before), fresh = [];
     for (const element of document.body.querySelectorAll(":not(svg *, math *)")) {
         const style = getComputedStyle(element), parent = element.parentElement;
-        const {part, below} = grounds.get(parent) ?? {part: "", below: ""};
+        const {place, below} = grounds.get(parent) ?? {place: 0, below: ""};
         const ground = {
-            part: element.matches("section, nav, aside, header, footer")
-                ? `${element.tagName} ${element.className}` : part,
+            place: element.matches("section, nav, aside, header, footer") ? grounds.size : place,
             below: ["background", "opacity", "position"].map((name) => style[name]).join() + below,
         };
         grounds.set(element, ground);
         const look = ["color", "font", "textShadow"].map((name) => style[name]).join()
-            + ground.part + ground.below;
+            + (before ? "" : ground.place) + ground.below;
         const again = seen.has(look), isText = (node) => node instanceof Text && node.data.trim();
         element.toggleAttribute("data-again", again);
         if (!again && [...element.childNodes].some(isText)
@@ -240,7 +250,7 @@ AXE = """async ([theme, before]) => {
             fresh.push(element);
         }
     }
-    if (theme === "dark" && seen.size === before.length) return [[], before];
+    if (before && fresh.length === 0) return [[], before];
     const parts = [...document.querySelectorAll("math, .highlight pre, svg.plot")]
         .filter((part) => !fresh.some((element) => part.contains(element)))
         .map((part) => {
@@ -262,7 +272,7 @@ AXE = """async ([theme, before]) => {
     const {violations} = await axe.run({exclude: ["math"]}, {
         preload: false,
         resultTypes: ["violations"],
-        ...(theme === "dark" && {runOnly: ["color-contrast"]}),
+        ...(before && {runOnly: ["color-contrast"]}),
     });
     for (const {part, inside} of parts) part.replaceChildren(...inside);
     const serious = violations
