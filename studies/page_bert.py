@@ -16,8 +16,8 @@ from transformer_core.tasks.bert.recipe import BLOCKS, RECIPE, TOKENIZER
 from transformer_core.training import train
 
 SCRIPT = Path(__file__).parents[1] / "book/_static/models/mini_bert.js"
-MEAN = 20  # steps that one stored number of the loss is the mean of
-LOOKS = 20  # at every fifth held-out block
+MEAN = 20  # steps in each stored mean of the loss
+LOOKS = 20  # measurements on every fifth held-out block
 
 
 def runs():

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 
 os.environ["TQDM_DISABLE"] = "1"  # before tqdm is imported
 os.environ["MPLBACKEND"] = "Agg"  # before Matplotlib is imported
@@ -12,8 +11,6 @@ import pytest
 import sympy
 from helpers.witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Check
 from hypothesis import settings
-
-sys.modules["rfc3987_syntax"] = None  # of jsonschema, which can do without: it takes seconds
 
 # The same examples on every run and every machine; --hypothesis-profile=random draws others.
 settings.register_profile("course", deadline=None, derandomize=True, max_examples=30, database=None)

@@ -11,7 +11,7 @@ import pytest
 from helpers.ranks import on_mpi
 
 from benchmarks import __main__ as bench
-from benchmarks import gpt, memory, race, ranks
+from benchmarks import gpt, memory, published_memory, race, ranks
 from benchmarks.contenders import (
     CONTENDERS,
     Contender,
@@ -167,6 +167,22 @@ def test_the_release_has_every_measurement():
         assert of_gpt["seconds"].keys() == bench.GPT_RACES.keys() and "machine" in of_gpt
         for name, times in of_gpt["seconds"].items():
             assert times.keys() <= race.RACES[name].keys()
+        for part in ("seconds", "memory"):
+            assert parts["published"][part].keys() == bench.PUBLISHED_RACES.keys()
+
+
+def test_the_table_of_published_models_has_times_and_memory(capsys):
+    assert bench.PUBLISHED_RACES.keys() == published_memory.MODELS.keys()
+    seconds = {"this package": 0.03, "transformers": 0.04}
+    held = {"this package": 60_000_000, "transformers": 50_000_000}
+    results = {
+        "seconds": dict.fromkeys(bench.PUBLISHED_RACES, seconds),
+        "memory": dict.fromkeys(bench.PUBLISHED_RACES, held),
+    }
+    for release in (None, {"seconds": results["seconds"]}, results):
+        bench.print_published(results, release)
+        printed = capsys.readouterr().out
+        assert printed.count(f"{'transformers':21}    50       1.20") == len(held) + 1
 
 
 def test_a_contender_of_the_gpt_with_another_gradient_is_refused():

@@ -3,9 +3,9 @@
 
 The body is the caption. A notebook glues, as JSON under the key ``alive``, answers of the model in
 8 bits: they are shown until the reader asks for the model, and without scripts. Those of the GPT
-are computed by the build, with the functions that its page calls. The weights are
-``_static/models/NAME.js``, which ``studies.page_bert``, the notebook of the dates or
-``studies.page_gpt`` writes, and no page links.
+are computed by the build, with the functions that its page calls. The weights are in
+``_static/models/NAME.js``, to which no page links. ``studies.page_bert``, ``studies.page_gpt`` and
+the notebook of the dates write them.
 """
 
 import json

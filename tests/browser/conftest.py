@@ -51,7 +51,7 @@ class View:
 
 @cache
 def reduced(file, part):
-    """A page without what its article holds beside a part, and without the links to that."""
+    """A page with one part of its article, and without the contents, whose links lead elsewhere."""
     page = BeautifulSoup(read(file), "html.parser")
     page.select_one(".bd-sidebar-secondary").extract()
     kept = page.select_one(part)

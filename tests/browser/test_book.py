@@ -563,8 +563,8 @@ def test_a_link_below_the_pointer_can_be_read(front, theme):
     link.hover()
     colours = link.evaluate("""link => [getComputedStyle(link).color,
         getComputedStyle(document.body).backgroundColor]""")
-    text, paper = sorted(map(luminance, colours))
-    assert (paper + 0.05) / (text + 0.05) >= 4.5
+    darker, lighter = sorted(map(luminance, colours))
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
 
 
 def luminance(colour):

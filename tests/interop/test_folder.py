@@ -96,7 +96,7 @@ def held(cache):
     return sum(map(held, cache)) if isinstance(cache, tuple) else 0
 
 
-def test_reading_holds_one_array_more_than_the_model(tmp_path):
+def test_reading_holds_few_arrays_beside_the_model(tmp_path):
     spec = LayerSpec(128, 2, 256, "pre", feed_forward="gelu_tanh")
     save(Gpt(spec, StackSpec(11, 12, 12), rng()), None, tmp_path / "folder")
     load(tmp_path / "folder")  # what is imported stays
@@ -104,8 +104,8 @@ def test_reading_holds_one_array_more_than_the_model(tmp_path):
     model, _ = load(tmp_path / "folder")
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    size = sum(array.nbytes for array in model.parameters().values())
-    assert size < most < 1.3 * size
+    sizes = [array.nbytes for array in model.parameters().values()]
+    assert sum(sizes) < most < sum(sizes) + 3 * max(sizes)
 
 
 def test_a_bert_without_the_parts_of_the_published_one_is_the_same_function(tmp_path):

@@ -4,8 +4,6 @@ import re
 import shutil
 import warnings
 from contextlib import suppress
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from tempfile import mkdtemp
 from types import ModuleType
@@ -16,7 +14,7 @@ import numpy as np
 from transformer_core.foundation.checks import check_choice
 from transformer_core.foundation.files import read_json, to_json
 from transformer_core.interop import bert, gpt2, llama
-from transformer_core.interop.rows import to_ours, to_theirs
+from transformer_core.interop.rows import in_their_layout
 from transformer_core.interop.weights import WHOLE, Weights, is_buffer
 from transformer_core.models import BertEncoder, Gpt
 
@@ -48,9 +46,6 @@ SPECIAL = {  # tokens that have a meaning, by what tokenizer_config.json calls t
 }
 
 
-ours_of = attrgetter("ours")
-
-
 def load(
     folder: str | Path,
     dtype: str | None = None,
@@ -71,8 +66,8 @@ def load(
     sha256 : str, optional
         That ``model.safetensors`` has to have.
     recompute : bool
-        Keep of a forward pass the input of each layer alone: for who does not train, too, since
-        the memory is then that of one layer.
+        Keep only the input of each layer of a forward pass. This saves memory without training,
+        too: the cache of a layer is dropped before the next one computes.
 
     Returns
     -------
@@ -102,18 +97,8 @@ def load(
     check_choice("dtype", dtype, ("float32", "float64"))
     tokenizer = tokenizer_of(place)
     model: Any = plan.build(dtype, tied, recompute)
-    for name, own in groupby(
-        sorted(rows, key=ours_of), ours_of
-    ):  # the memory is that of one more
-        pieces = list(own)
-        read = {row.theirs: weights[names[row.theirs]] for row in pieces}
-        for theirs, array in read.items():
-            if not np.isfinite(array).all():
-                raise ValueError(
-                    f"{place}: {theirs}: expected finite numbers, got others"
-                )
-        array = to_ours(pieces, read)[name].astype(dtype, copy=False)
-        model.set_parameters({name: array})
+    for name, view in in_their_layout(rows, model.parameters()).items():
+        view[...] = finite(weights[names[name]], f"{place}: {name}")
     return model, tokenizer
 
 
@@ -148,7 +133,7 @@ def save(
     if "readout.weight" in model.parameters():
         rows = [*rows, plan.readout]
     stored = check_choice_of(dtype, model.spec.dtype)
-    arrays = to_theirs(rows, model.parameters())
+    arrays = in_their_layout(rows, model.parameters())
     config["dtype"] = config["torch_dtype"] = stored
     place = Path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
@@ -167,6 +152,13 @@ def save(
         draft.rename(place)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def finite(array, where):
+    """Return an array of finite numbers as it is."""
+    if not np.isfinite(array).all():
+        raise ValueError(f"{where}: expected finite numbers, got others")
+    return array
 
 
 def located(folder):
@@ -367,10 +359,10 @@ def write_weights(path, arrays, dtype):
 def narrowed(name, array, dtype):
     """Return an array in a dtype, bfloat16 by its bits; rounded to the nearest, ties to even."""
     if dtype == "bfloat16":
-        bits = array.astype("<f4").view("<u4")
+        bits = array.astype("<f4", order="C").view("<u4")
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2")
     with np.errstate(over="ignore"):
-        converted = array.astype(np.dtype(dtype).newbyteorder("<"))
+        converted = array.astype(np.dtype(dtype).newbyteorder("<"), order="C")
     if not np.isfinite(converted).all():
         raise ValueError(f"{name}: expected numbers that {dtype} can hold")
     return converted

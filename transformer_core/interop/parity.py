@@ -12,7 +12,7 @@ import numpy as np
 from transformer_core.foundation.checks import check_choice
 from transformer_core.gradient_check import gradient_error
 from transformer_core.interop.folder import family_of, load, located, settings_of
-from transformer_core.interop.rows import Row, to_theirs
+from transformer_core.interop.rows import Row, in_their_layout
 from transformer_core.models import Bert, BertEncoder
 from transformer_core.ops import padding_keep
 
@@ -106,7 +106,8 @@ def parity(
             reference, model, drawn
         )
     rows = rows_of(model)
-    values, gradients = to_theirs(rows, model.parameters()), to_theirs(rows, grads)
+    values = in_their_layout(rows, model.parameters())
+    gradients = in_their_layout(rows, grads)
     scale = 1e-3 * max(float(np.linalg.norm(grad)) for grad in grads.values())
     arrays = tuple(
         Compared(

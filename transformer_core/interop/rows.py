@@ -52,31 +52,12 @@ def dense(
     return rows
 
 
-def to_ours(
-    rows: Iterable[Row], theirs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Return arrays of a file under the names and in the layout of the course."""
-    pieces: dict[str, dict[int, np.ndarray]] = {}
-    for row in rows:
-        array = theirs[row.theirs]
-        array = array.T if row.transposed else array
-        pieces.setdefault(row.ours, {})[row.part or 0] = array
-    return {
-        name: np.ascontiguousarray(
-            np.concatenate([parts[i] for i in sorted(parts)], axis=-1)
-            if len(parts) > 1
-            else parts[0]
-        )
-        for name, parts in pieces.items()
-    }
-
-
-def to_theirs(
+def in_their_layout(
     rows: Iterable[Row], ours: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Return parameters, or their gradients, under the names and in the layout of a file."""
+    """Return views of parameters, or of their gradients, as a file has them, by its names."""
     ends: dict[str, int] = {}
-    arrays = {}
+    views = {}
     for row in rows:
         array = ours[row.ours]
         if row.part is not None:
@@ -84,5 +65,5 @@ def to_theirs(
             begin = ends.get(row.ours, 0)
             ends[row.ours] = begin + width
             array = array[..., begin : begin + width]
-        arrays[row.theirs] = np.ascontiguousarray(array.T if row.transposed else array)
-    return arrays
+        views[row.theirs] = array.T if row.transposed else array
+    return views
