@@ -21,7 +21,7 @@ COLOURS = {  # of the parts of a step
     "attention": plots.SKY,
     "feed-forward": plots.GREEN,
     "norms and sums": plots.PURPLE,
-    "read-out, loss": plots.ORANGE,
+    "output layer, loss": plots.ORANGE,
     "clipping, Adam": plots.RED,
 }
 
@@ -48,7 +48,7 @@ def component(name):
     """The part of a step that a layer belongs to, by its dotted name."""
     layer = name.split(".")[-1]
     if "readout" in name or layer == "masked":
-        return "read-out, loss"
+        return "output layer, loss"
     if layer in ("tokens", "positions", "model"):
         return "embeddings"
     if name.endswith(("attention.branch", "branch.attention")):
@@ -75,7 +75,7 @@ def products(B, T, M, L=L, D=D, F=F, V=V):
         "projections": L * 8 * B * T * D**2,
         "attention": L * 4 * B * T**2 * D,
         "feed-forward": L * 4 * B * T * D * F,
-        "read-out, loss": 2 * M * D * V,
+        "output layer, loss": 2 * M * D * V,
     }
 
 
@@ -186,7 +186,7 @@ class GptSizes(NamedTuple):
             "projections": L * 4 * B * T * D * (H + G) * d_k,
             "attention": L * 4 * B * H * T**2 * d_k,
             "feed-forward": L * 6 * B * T * D * F,
-            "read-out, loss": 2 * B * T * D * V,
+            "output layer, loss": 2 * B * T * D * V,
         }
 
     def kept(self, B, T):
@@ -198,7 +198,7 @@ class GptSizes(NamedTuple):
             "attention": 4 * L * (B * T * (2 * H + 3 * G) * d_k + B * H * T**2 + 2 * T * d_k),
             "feed-forward": 4 * L * (B * T * D + 5 * B * T * F),
             "norms and sums": 4 * (2 * L + 1) * (B * T * D + B * T),
-            "read-out, loss": 4 * (B * T * D + B * T * V + B * T) + 8 * B * T,
+            "output layer, loss": 4 * (B * T * D + B * T * V + B * T) + 8 * B * T,
         }
 
     def cached(self, B, N):

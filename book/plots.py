@@ -42,7 +42,9 @@ def use_style() -> None:
             "figure.figsize": (5, 3.2),  # its type can be read on a phone
             "figure.dpi": 110,
             "figure.constrained_layout.use": True,
-            "font.size": 10,
+            "font.family": ["STIXGeneral", "DejaVu Sans"],  # the pages' face, and what it lacks
+            "mathtext.fontset": "stix",
+            "font.size": 11.5,
             "axes.prop_cycle": plt.cycler(color=[BLUE, GREEN, ORANGE, RED, PURPLE, SKY]),
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -128,7 +130,7 @@ def matrix(
     for (i, j), value in np.ndenumerate(values):
         colour = ON_DARK if abs(value) > 0.6 * limit else ON_LIGHT
         number = f"{value:.{decimals}f}"
-        ax.text(j, i, number, ha="center", va="center", color=colour, fontsize=9)
+        ax.text(j, i, number, ha="center", va="center", color=colour, fontsize=10.5)
 
 
 def seeds(

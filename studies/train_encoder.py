@@ -1,4 +1,4 @@
-"""The encoder of the reconstruction task, with and without read-out, attention, a falling rate."""
+"""The encoder of the reconstruction task, without output layer, attention or a falling rate."""
 
 from itertools import repeat
 
@@ -75,7 +75,7 @@ def two_arrays(seed, std=0.02):
 def encoder(placement, seed, readout=True, alone=False, decay=100, epochs=EPOCHS, measure=None):
     """Train an encoder of two layers, and look at unseen sequences every ten epochs.
 
-    Without a read-out it ends in a LayerNorm, whose floor is computed every 50 epochs.
+    Without an output layer it ends in a LayerNorm, whose floor is computed every 50 epochs.
     ``alone``: each position attends to itself only. ``decay``: epochs at the end over which the
     learning rate falls to 0. ``measure`` is given the trained model and both sets of data, and
     what it returns is kept.

@@ -114,7 +114,7 @@ class State(NamedTuple):
 
 
 class Gpt(Layer):
-    """A stack with a causal mask between a table and its read-out."""
+    """A stack with a causal mask between a table and its output layer."""
 
     vocabulary, longest = V, LENGTH
 

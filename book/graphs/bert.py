@@ -32,7 +32,7 @@ graph.node("h h₁", h, dh, unit=("ln 2", ln2), of="E P", by=lambda table, p: ta
 graph.node("z", z, dz, unit=("ln 2", ln2), of="h E", by=lambda h, table: table @ h)
 graph.node("loss ℒ", loss, 1.0, of="z", by=lambda z: np.log(np.exp(z).sum()) - z[target])
 graph.way("E<h", "look-up", look_up)
-graph.way("E<z", "read-out", read_out)
+graph.way("E<z", "output layer", read_out)
 graph.place("E 0 0, P 1 0, h 1 1.1, z 1 2.2, loss 1 3.2", narrow="P 1 1, h 2 1, z 3 0, loss 4 0")
 graph.edge("E", "z", narrow=-0.25)
 graph.edge("E", "h", narrow=0.0)

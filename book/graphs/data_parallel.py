@@ -1,4 +1,4 @@
-"""Four tokens on two ranks: the read-out's bias is copied, its gradients are added."""
+"""Four tokens on two ranks: the output layer's bias is copied, its gradients are added."""
 
 import numpy as np
 from graphs import Graph, row

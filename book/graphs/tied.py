@@ -17,7 +17,7 @@ graph.node("E", EMBEDDING, look_up + read_out, rows=TOKENS)
 graph.node("h", h, dh, of="E", by=lambda table: table[1])
 graph.node("z", z, dz, of="h E", by=lambda h, table: table @ h)
 graph.way("E<h", "look-up", look_up)
-graph.way("E<z", "read-out", read_out)
+graph.way("E<z", "output layer", read_out)
 graph.place("E 0 0, h 1 0.9, z 2 0", narrow="h 1 0, z 2 1")
 
 graph.narrate(f"""

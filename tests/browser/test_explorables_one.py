@@ -376,10 +376,10 @@ def test_cost(figure):
             "projections": L * np.array([[n, D, 3 * D], [n, D, D]]),
             "attention": np.array([[T, K, T], [T, T, K]]),
             "feed-forward": np.array([[n, D, F], [n, F, D]]),
-            "read-out, loss": np.array([[M, D, V]]),
+            "output layer, loss": np.array([[M, D, V]]),
         }
         each["projections"] = np.array([[n, D, 3 * D], [n, D, D]])
-        many = {"attention": L * B * H, "read-out, loss": 1}
+        many = {"attention": L * B * H, "output layer, loss": 1}
         time = 32 * parameters / 40e9
         for part, sides in each.items():
             a, b, c = sides.T
@@ -392,7 +392,7 @@ def test_cost(figure):
 def test_cost__of_the_numbers_on_the_page(figure):
     assert figure.shown("parameters") == 4_498_880
     figure.tick("every")
-    close(figure.shown("kept read-out, loss"), 4 * 512 * (2 * 192 + 8192 + 1) + 16 * 512)
+    close(figure.shown("kept output layer, loss"), 4 * 512 * (2 * 192 + 8192 + 1) + 16 * 512)
     figure.choose("model", "base")
     assert figure.shown("parameters") == 108_922_170
 

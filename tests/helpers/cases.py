@@ -77,7 +77,7 @@ class Restarted:
 
 
 class WithoutTable:
-    """A read-out with weights of its own, without the table that it makes no use of."""
+    """An output layer with weights of its own, without the table that it makes no use of."""
 
     def __init__(self, layer):
         self.layer = layer

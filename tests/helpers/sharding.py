@@ -19,7 +19,7 @@ EVERYTHING = {
     "placement": "pre",
     "feed_forward": "gelu",
 }
-VARIANTS = {"own read-out": {"tied": False}, "everything": EVERYTHING}
+VARIANTS = {"own output layer": {"tied": False}, "everything": EVERYTHING}
 # The gradient of the keys' bias is 0, and so rounding: Adam would divide it by its own size.
 ADAMW = partial(AdamW, eps=1e-5)
 STEPS, MAX_NORM, B, T, V = 4, 0.5, 6, 5, 11

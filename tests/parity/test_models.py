@@ -131,7 +131,7 @@ ENCODER_DECODERS = {
     "Post-LN": {"placement": "post"},
     "untied": {"tied": False},
     "one table for all": {"shared": True},
-    "source and target share, read-out untied": {"shared": True, "tied": False},
+    "source and target share, output layer untied": {"shared": True, "tied": False},
     "GELU": {"feed_forward": "gelu"},
     "dropout": {"dropout": 0.3},
     "Post-LN, dropout": {"placement": "post", "dropout": 0.3},

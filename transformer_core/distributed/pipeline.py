@@ -41,7 +41,8 @@ class Elsewhere:
 class PipelineBert:
     r"""One stage of a Bert: its share of the layers, under the names that they have there.
 
-    The first stage has the embeddings, too; the last one the final normalisation and the read-out.
+    The first stage also has the embeddings, the last one the final normalisation and the output
+    layer.
     Both have a tied table, and the sum of its gradients. Micro-batch j has the share
     :math:`n_j / n` of the counted tokens; the input of stage s is :math:`x^{(s)}_j`, its output
     :math:`x^{(s+1)}_j` (eq:pipeline-backward):

@@ -1,4 +1,4 @@
-"""The vocabulary over ranks: embedding, read-out and cross-entropy."""
+"""The vocabulary over ranks: embedding, output layer and cross-entropy."""
 
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ class VocabularyEmbedding(CutLayer):
 
 
 class ParallelReadout(CutLayer):
-    """A read-out behind f: the logits of the words that are this rank's (eq:column-parallel).
+    """An output layer behind f: the logits of the words that are this rank's (eq:column-parallel).
 
     Parameters
     ----------

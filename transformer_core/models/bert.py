@@ -27,7 +27,7 @@ class BertCache(NamedTuple):
 
 
 class Bert(BertEncoder):
-    """Embeddings, an encoder, and a read-out of V logits a position (eq:bert).
+    """Embeddings, an encoder, and an output layer of V logits a position (eq:bert).
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Bert(BertEncoder):
         V, the longest sequence, and L.
     rng : numpy.random.Generator
     tied : bool
-        True: the read-out shares the table of the token embeddings.
+        True: the output layer shares the table of the token embeddings.
     segments : int
         How many kinds of segment there are. 0: no segment embeddings.
     embedding_norm, final_norm : bool

@@ -29,7 +29,7 @@ class Classifier(Layer):
     Parameters
     ----------
     bert : Bert
-        Its layers are used as they are, and not copied; its read-out is left behind.
+        Its layers are used as they are, and not copied; its output layer is left behind.
     classes : int
         C.
     rng : numpy.random.Generator

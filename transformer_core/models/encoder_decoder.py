@@ -71,11 +71,11 @@ class EncoderDecoder(Layer):
         The vocabulary, the longest sequence and the layers of the encoder and of the decoder.
     rng : numpy.random.Generator
     tied : bool
-        True: the read-out shares the table of the target's embeddings.
+        True: the output layer shares the table of the target's embeddings.
     shared : bool
         True: source and target share one embedding table, and so one vocabulary.
 
-    Embeddings start with the standard deviation 1 / sqrt(D), so that logits of a tied read-out
+    Embeddings start with the standard deviation 1 / sqrt(D), so that logits of a tied output layer
     start near variance 1. They are multiplied by sqrt(D) where positions are added, whose
     entries are as large.
 

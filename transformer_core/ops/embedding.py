@@ -1,4 +1,4 @@
-"""Embeddings: the look-up of rows, and the read-out that shares its table."""
+"""Embeddings: the look-up of rows, and the output layer that shares its table."""
 
 from typing import NamedTuple
 

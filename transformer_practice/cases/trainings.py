@@ -179,7 +179,7 @@ TASKS = {
     ),
     "reversal": Task(
         "An encoder-decoder writes a row of tokens backwards: Pre-LN, 1 and 2 layers, one table "
-        "for source, target and read-out, dropout 0.02, labels smoothed by 0.1, batches in two "
+        "for source, target and output layer, dropout 0.02, labels smoothed by 0.1, batches in two "
         "parts.",
         writer,
         row_batches,

@@ -76,7 +76,7 @@ def tied_terms(point):
     x, dx = table[ids] + positions, point.cotangent @ table
     return {
         "the look-up term": ops.embedding_backward(dx, ops.embedding(ids, table)[1]),
-        "the read-out term": np.einsum("btv,btd->vd", point.cotangent, x),
+        "the output layer's term": np.einsum("btv,btd->vd", point.cotangent, x),
     }
 
 
@@ -157,7 +157,7 @@ def bert_points():
     generic = draw("generic", 4, 5, 11, 6, 2, 7)
     return [
         generic,
-        generic.variant("its own read-out", self=build(tied=False)),
+        generic.variant("its own output layer", self=build(tied=False)),
         generic.variant(
             "no LayerNorms on embeddings and end",
             self=build(embedding_norm=False, final_norm=False),

@@ -4,7 +4,7 @@ explore("cost", ({ stage, controls, say }) => {
   const { draw, make, number, power } = explore;
   const PARTS = {
     embeddings: "soft", projections: "blue", attention: "red", "feed-forward": "green", "norms, sums": "purple",
-    "read-out, loss": "orange", update: "sky",
+    "output layer, loss": "orange", update: "sky",
   };
   // A model's sizes, and what it has besides the parts of every encoder. Without tables it reads vectors;
   // with S it is an encoder that reads S positions of another vocabulary, and a decoder as deep that writes T.
@@ -55,7 +55,7 @@ explore("cost", ({ stage, controls, say }) => {
         ? [[L, B * q, D, D], [L, B * k, D, 2 * D], [L, B * q, D, D]] : [[L, B * q, D, 3 * D], [L, B * q, D, D]])),
       attention: attentions(model).flatMap(({ q, k }) => [[L * B * H, q, K, k], [L * B * H, q, k, K]]),
       "feed-forward": lengths(model).flatMap((t) => [[L, B * t, D, F], [L, B * t, F, D]]),
-      "read-out, loss": [[1, rowsRead(model), D, tables ? V : D]],
+      "output layer, loss": [[1, rowsRead(model), D, tables ? V : D]],
     };
   };
 
@@ -72,7 +72,7 @@ explore("cost", ({ stage, controls, say }) => {
       projections: pairs.length * L * (4 * D * D + (biased ? 4 * D : 0)),
       "feed-forward": stacks.length * L * (2 * D * F + F + D),
       "norms, sums": total(norms) * 2 * D,
-      "read-out, loss": (tied ? 0 : D * outputs) + outputs,
+      "output layer, loss": (tied ? 0 : D * outputs) + outputs,
     };
     const kept = {
       embeddings: !tables ? 0 : S ? 8 * B * (S + T) : 8 * (n * (segments ? 2 : 1) + T),
@@ -80,7 +80,7 @@ explore("cost", ({ stage, controls, say }) => {
       attention: over(pairs, ({ q, k }) => 4 * L * ((q + 2 * k) * B * D + B * H * q * k)),
       "feed-forward": over(stacks, (t) => L * B * t * (4 * (D + F) + F * (gelu ? 8 : 1))),
       "norms, sums": over(stacks, (t, at) => 4 * norms[at] * B * t * (D + 1)),
-      "read-out, loss": tables ? 4 * (rows + M * V + M) + (S ? 8 : 16) * M : 8 * n * D,
+      "output layer, loss": tables ? 4 * (rows + M * V + M) + (S ? 8 : 16) * M : 8 * n * D,
     };
     const all = total(parameters), logits = 4 * M * outputs;
     const operations = {}, time = {}, intensity = {};

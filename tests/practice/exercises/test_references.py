@@ -31,7 +31,7 @@ def test_the_parameters_are_those_of_a_model():
 
 
 def test_the_operations_and_bytes_are_those_of_the_page():
-    # 100 times the sentence of the page: one layer of D = 4, F = 16, and no read-out.
+    # 100 times the sentence of the page: one layer of D = 4, F = 16, and no output layer.
     assert count_operations(100, 3, 4, 16, 1, 101, 0) == 129_600
     layer = 4 * (8 * 24 + 96 + 18 + 12) + 96  # B = 2, T = 3, D = 4, H = 1, F = 16
     assert count_bytes(2, 3, 4, 1, 16, 5, 7, 0) - count_bytes(2, 3, 4, 1, 16, 4, 7, 0) == (layer)

@@ -1,4 +1,4 @@
-"""The look-up and the read-out as different readers write them."""
+"""The look-up and the output layer as different readers write them."""
 
 import numpy as np
 

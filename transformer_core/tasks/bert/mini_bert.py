@@ -36,8 +36,8 @@ def mini_bert(
 ) -> Bert:
     r"""Build a Mini-BERT that starts with what is known before any training.
 
-    Tied, with GELU and with a LayerNorm after the embeddings. The bias of the read-out starts at
-    the logarithms of the tokens' frequencies, the positions as sinusoids with the standard
+    Tied, with GELU and with a LayerNorm after the embeddings. The bias of the output layer starts
+    at the logarithms of the tokens' frequencies, the positions as sinusoids with the standard
     deviation of the embeddings, 0.02, and each head of the first layer with its eye on a
     neighbour, see :func:`look_at_neighbours`.
 

@@ -20,7 +20,7 @@ class ReconstructorCache(NamedTuple):
 
 
 class Reconstructor(Layer):
-    """An encoder, and where asked for a linear read-out, trained by the mean squared error.
+    """An encoder, and where asked for a linear output layer, trained by the mean squared error.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Reconstructor(Layer):
         L.
     rng : numpy.random.Generator
     final_norm, readout : bool
-        Whether there is a normalisation after the last layer, and a read-out D to D after it.
+        Whether there is a normalisation after the last layer, and an output layer D to D after it.
     """
 
     def __init__(
