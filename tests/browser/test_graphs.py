@@ -98,16 +98,29 @@ def test_buttons_and_arrow_keys_step_through(tab):
         assert graph.evaluate(STATE) == still
 
 
-def test_a_graph_begins_at_its_first_step(views):
-    tab = views(viewport=BESIDE).open("book/210_attention").tab
-    state = tab.locator(".graph").evaluate(STATE)
-    assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
-    assert state["hidden"] > 0
+@pytest.mark.parametrize("page", PAGES)
+def test_a_graph_begins_at_its_first_step(views, page):
+    tab = views(viewport=BESIDE).open(f"book/{page}").tab
+    for graph in tab.locator(".graph").all():
+        state = graph.evaluate(STATE)
+        assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
+        assert state["hidden"] > 0
 
 
 READ = """step => {
   scrollTo(0, scrollY + step.getBoundingClientRect().top - 0.45 * innerHeight + 4);
   return Number(step.className.match(/step-(\\d+)/)[1]) + 1;
+}"""
+# Whether a derivation is plain text, its graph after the steps.
+FLOWS = """derivation => {
+  const graph = derivation.querySelector(":scope > .graph");
+  const { top, left } = graph.getBoundingClientRect();
+  return getComputedStyle(derivation).display === "block"
+    && getComputedStyle(graph).position === "static"
+    && [...derivation.querySelectorAll(".step")].every(step => {
+      const text = step.getBoundingClientRect();
+      return text.bottom <= top && text.left === left;
+    });
 }"""
 DERIVED = [p for p in PAGES if "\n% step " in (ROOT / f"book/{p}.md").read_text(encoding="utf-8")]
 
@@ -127,10 +140,18 @@ def test_a_graph_stays_beside_its_derivation_and_follows_the_reader(views, page)
             top, bottom = max(0, beside["y"]), min(900, beside["y"] + beside["height"])
             assert bottom - top >= beside["height"] / 2
     tab.set_viewport_size({"width": 390, "height": 800})
-    assert all(
-        derivation.evaluate("it => getComputedStyle(it).display") == "block"
-        for derivation in tab.locator(".derivation").all()
-    )
+    assert all(it.evaluate(FLOWS) for it in tab.locator(".derivation").all())
+
+
+@pytest.mark.parametrize("page", DERIVED)
+def test_a_derivation_on_paper_and_without_scripts_is_plain_text(views, page):
+    for scripts, media in ((True, "print"), (False, "screen")):
+        tab = views(viewport=BESIDE, java_script_enabled=scripts).open(f"book/{page}").tab
+        tab.set_viewport_size(BESIDE)
+        tab.emulate_media(media=media)
+        derivations = tab.locator(".derivation").all()
+        assert derivations and all(it.evaluate(FLOWS) for it in derivations)
+        tab.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)])
