@@ -346,7 +346,7 @@ def laid_out_narrow(graph):
     for block in blocks.values():
         rank = block.node.narrow[0]
         heights[rank] = max(heights[rank], block.height)
-    gap = 34
+    gap = 32
 
     def centre(lane):
         return NARROW * (lane + 0.5) / graph.lanes

@@ -2,7 +2,8 @@
 // Each part of a drawing says in data-step when it appears, each edge in data-forward and data-back
 // when it is lit. After "all", and without scripts, everything is there. A graph that belongs to a
 // derivation is pinned beside it, and shows the step whose text is being read. Pointing at a symbol,
-// or a tap, lights it in formulas, code and drawing, with its number and its code; so do the steps.
+// a tap or the focus lights it in formulas, code and drawing, with its number and its code; so do
+// the steps. The symbols of a formula or a listing are one stop of the tabulator.
 document.addEventListener("DOMContentLoaded", () => {
   "use strict";
   const make = (tag, properties, ...children) => {
@@ -11,34 +12,69 @@ document.addEventListener("DOMContentLoaded", () => {
     return element;
   };
 
-  const note = make("div", { className: "symbol-note", hidden: true });
+  const note = make("div", { className: "symbol-note", id: "symbol-note", role: "tooltip", hidden: true });
   document.body.append(note);
   const places = "[class*='sym:']";
   const symbolsOf = (place) => // x_n is x0, x1 and x2: "sym:x0,x1,x2"
     [...place.classList].find((name) => name.startsWith("sym:")).slice(4).split(",");
+  const wholes = [...document.querySelectorAll(`:is(.math, pre):has(${places})`)];
+  const stopsIn = (whole) => [...whole.querySelectorAll(places)];
+  const named = new Set(wholes.flatMap(stopsIn).flatMap(symbolsOf));
   const light = (symbols) => {
     for (const place of document.querySelectorAll(places))
       place.classList.toggle("lit", symbolsOf(place).some((symbol) => symbols.includes(symbol)));
   };
-  const point = (place) => {
-    if (!place && note.hidden) return;
-    light(place ? symbolsOf(place) : []);
+  let origin; // of what is lit: a symbol, or what a graph has said
+  const show = (symbols, place) => {
+    origin = place;
+    light(symbols);
     const codes = [...document.querySelectorAll("pre .lit")].map(({ textContent }) => textContent);
     const numbers = [...document.querySelectorAll(".wide .lit")].map(({ dataset }) => dataset.number);
-    note.hidden = !numbers.length || !document.querySelector(":is(math, pre) .lit");
-    if (note.hidden) return light([]);
+    note.hidden = !numbers.length;
+    if (note.hidden) return;
     note.replaceChildren(...numbers.map((textContent) => make("p", { textContent })),
       ...(place.closest("pre") ? [] : codes).map((textContent) => make("code", { textContent })));
     const box = place.getBoundingClientRect();
     const room = document.documentElement.clientWidth - note.offsetWidth - 8;
-    const above = box.bottom + note.offsetHeight + 8 > innerHeight;
+    const lowest = innerHeight - note.offsetHeight - 8;
+    const top = box.bottom > lowest - 8 ? box.top - note.offsetHeight - 8 : box.bottom + 8;
     note.style.left = `${scrollX + Math.max(8, Math.min(room, box.left))}px`;
-    note.style.top = `${scrollY + (above ? box.top - note.offsetHeight - 8 : box.bottom + 8)}px`;
+    note.style.top = `${scrollY + Math.min(lowest, top)}px`;
   };
-  const pointed = ({ target }) => point(target.closest?.(places));
-  document.addEventListener("pointerover", (event) => event.pointerType === "mouse" && pointed(event));
-  document.addEventListener("pointerup", pointed);
-  document.addEventListener("keydown", ({ key }) => key === "Escape" && point());
+  const point = (place) =>
+    show(place ? symbolsOf(place).filter((symbol) => named.has(symbol)) : [], place);
+  let under = null; // the mouse, which may rest there while the page moves
+  document.addEventListener("pointermove", ({ pointerType, target }) => {
+    const place = target.closest?.(places);
+    if (pointerType === "mouse" && place !== under) point(under = place);
+  });
+  document.addEventListener("pointerup", ({ target }) => point(target.closest?.(places)));
+  document.addEventListener("focusout", () => point());
+  document.addEventListener("keydown", ({ key, target }) => {
+    if (key !== "Escape") return;
+    point();
+    if (target.matches(places)) target.blur();
+  });
+
+  for (const whole of wholes) {
+    const stops = stopsIn(whole);
+    stops.forEach((stop, at) => {
+      stop.tabIndex = at ? -1 : 0;
+      stop.setAttribute("aria-describedby", note.id);
+    });
+    whole.addEventListener("focusin", ({ target }) => {
+      if (!target.matches(places)) return;
+      for (const stop of stops) stop.tabIndex = stop === target ? 0 : -1;
+      point(target);
+    });
+    whole.addEventListener("keydown", (event) => {
+      const by = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+      const next = event.target.matches(places) && stops[stops.indexOf(event.target) + by];
+      if (!next || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      next.focus();
+    });
+  }
 
   for (const graph of document.querySelectorAll(".graph")) {
     const drawings = graph.querySelector(".drawings");
@@ -62,15 +98,15 @@ document.addEventListener("DOMContentLoaded", () => {
       said.replaceChildren(...(at < 0 ? [] : sentences[at].cloneNode(true).childNodes));
       graph.dispatchEvent(new Event("step"));
     };
-    const asked = (to) => { // by the reader, who is told, and shown the formula and the code
+    const asked = (to, { detail }) => { // by the reader, who is told, and shown the formula and the code
       said.ariaLive = "polite";
       go(to);
-      note.hidden = true;
-      light(parts.filter((part) => part.matches(".strip.new")).flatMap(symbolsOf));
+      show(parts.filter((part) => part.matches(".strip.new")).flatMap(symbolsOf), said);
+      note.hidden ||= detail > 0; // a click by mouse or finger: that can point
     };
     const button = (text, to) => {
       const made = make("button", { type: "button", textContent: text });
-      made.addEventListener("click", () => asked(to()));
+      made.addEventListener("click", (event) => asked(to(), event));
       return made;
     };
 
@@ -78,9 +114,8 @@ document.addEventListener("DOMContentLoaded", () => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
-      asked(Math.max(0, at + by));
+      asked(Math.max(0, at + by), event);
     });
-    graph.addEventListener("focusout", () => note.hidden && light([]));
     drawings.tabIndex = 0;
     drawings.setAttribute("role", "group");
     drawings.setAttribute("aria-label", "Computation graph: the arrow keys step through it");
@@ -96,7 +131,7 @@ document.addEventListener("DOMContentLoaded", () => {
         target.classList.toggle("read", isIntersecting && beside.matches);
         if (!isIntersecting || !beside.matches) continue;
         said.ariaLive = "off"; // a reader who scrolls has not asked
-        if (note.hidden) light([]);
+        if (!origin?.matches(places)) point();
         go(Number(target.className.match(/step-(\d+)/)[1]));
       }
     }, { rootMargin: "-45% 0px -54% 0px" });

@@ -41,12 +41,10 @@ graph.node("W Wₒ", w, dw)
 graph.node("y", y, dy, of="c W", by=lambda c, w: c @ w)
 graph.place(
     "V 0 1, V0 1 0, a0 1 1, o0 2 0.5, V1 1 2, a1 1 3, o1 2 2.5, c 3 0.4, W 3 2.4, y 3 1.2",
-    narrow="V 0 0.5, o0 2 0, V1 3 0, a1 3 1, o1 4 0, c 5 0, W 5 1, y 6 0",
+    narrow="V 0 0.5, V1 1 1, a0 2 0, a1 2 1, o0 3 0, o1 3 1, c 4 0, W 4 1, y 5 0",
 )
-graph.edge("a0", "o0", narrow=1)
-graph.edge("a1", "o1", narrow=1)
-graph.edge("V", "V1", narrow=0.5)
-graph.edge("o0", "c", narrow=0.5)
+graph.edge("V0", "o0", narrow=0.4)
+graph.edge("V1", "o1", narrow=1.35)
 
 graph.narrate(f"""
 V: Forward. The values of two heads are side by side, four entries for each word.

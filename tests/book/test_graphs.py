@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import graphs
 import numpy as np
 import pytest
-from helpers.texts import ROOT
+from helpers.texts import ROOT, read
 from helpers.witnesses import arrays_in
 from lacking import WITHOUT
 
@@ -168,6 +168,17 @@ def test_nothing_overlaps_and_nothing_stands_outside(name, layout):
 def test_every_graph_stands_on_a_page(name):
     pages = (ROOT / "book").glob("*.md")
     assert any(f"{{graph}} {name}\n" in page.read_text("utf-8") for page in pages)
+
+
+def test_every_graph_of_a_section_backward_has_steps_in_the_text_before_it():
+    still = [
+        name
+        for page in (ROOT / "book").glob("*.md")
+        for section in re.findall(r"^## Backward.*\n(?:(?!## ).*\n)*", read(page), re.MULTILINE)
+        for before, name in re.findall(r"((?s:.*?))^```\{graph\} (\w+)", section, re.MULTILINE)
+        if "\n% step " not in before
+    ]
+    assert still == []
 
 
 def gradients_in(returned):

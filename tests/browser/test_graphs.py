@@ -1,5 +1,7 @@
 """The computation graphs, stepped through in a headless browser."""
 
+from importlib.resources import files
+
 import pytest
 from helpers.texts import ROOT
 
@@ -98,16 +100,29 @@ def test_buttons_and_arrow_keys_step_through(tab):
         assert graph.evaluate(STATE) == still
 
 
-def test_a_graph_begins_at_its_first_step(views):
-    tab = views(viewport=BESIDE).open("book/210_attention").tab
-    state = tab.locator(".graph").evaluate(STATE)
-    assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
-    assert state["hidden"] > 0
+@pytest.mark.parametrize("page", PAGES)
+def test_a_graph_begins_at_its_first_step(views, page):
+    tab = views(viewport=BESIDE).open(f"book/{page}").tab
+    for graph in tab.locator(".graph").all():
+        state = graph.evaluate(STATE)
+        assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
+        assert state["hidden"] > 0
 
 
 READ = """step => {
   scrollTo(0, scrollY + step.getBoundingClientRect().top - 0.45 * innerHeight + 4);
   return Number(step.className.match(/step-(\\d+)/)[1]) + 1;
+}"""
+# Whether a derivation is plain text, its graph after the steps.
+FLOWS = """derivation => {
+  const graph = derivation.querySelector(":scope > .graph");
+  const { top, left } = graph.getBoundingClientRect();
+  return getComputedStyle(derivation).display === "block"
+    && getComputedStyle(graph).position === "static"
+    && [...derivation.querySelectorAll(".step")].every(step => {
+      const text = step.getBoundingClientRect();
+      return text.bottom <= top && text.left === left;
+    });
 }"""
 DERIVED = [p for p in PAGES if "\n% step " in (ROOT / f"book/{p}.md").read_text(encoding="utf-8")]
 
@@ -127,10 +142,18 @@ def test_a_graph_stays_beside_its_derivation_and_follows_the_reader(views, page)
             top, bottom = max(0, beside["y"]), min(900, beside["y"] + beside["height"])
             assert bottom - top >= beside["height"] / 2
     tab.set_viewport_size({"width": 390, "height": 800})
-    assert all(
-        derivation.evaluate("it => getComputedStyle(it).display") == "block"
-        for derivation in tab.locator(".derivation").all()
-    )
+    assert all(it.evaluate(FLOWS) for it in tab.locator(".derivation").all())
+
+
+@pytest.mark.parametrize("page", DERIVED)
+def test_a_derivation_on_paper_and_without_scripts_is_plain_text(views, page):
+    for scripts, media in ((True, "print"), (False, "screen")):
+        tab = views(viewport=BESIDE, java_script_enabled=scripts).open(f"book/{page}").tab
+        tab.set_viewport_size(BESIDE)
+        tab.emulate_media(media=media)
+        derivations = tab.locator(".derivation").all()
+        assert derivations and all(it.evaluate(FLOWS) for it in derivations)
+        tab.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("width, layout, least", [(360, "narrow", 10.5), (1280, "wide", 11)])
@@ -237,6 +260,50 @@ def test_a_tap_on_a_symbol_lights_it_and_one_elsewhere_ends_it(views, page):
         expect(tab.locator(LIT)).to_have_count(0)
 
 
+WHOLES = ":is(.math, pre):has([class*='sym:'])"
+STOPS = """all => all.map(whole =>
+  whole.querySelectorAll("[class*='sym:'][tabindex='0']").length)"""
+AXE = f"""async () => {{
+  const rules = {{ runOnly: ["cat.aria", "cat.keyboard", "cat.name-role-value"], preload: false }};
+  const places = [["{WHOLES}"], [".symbol-note"]];
+  return (await axe.run({{ include: places }}, rules)).violations.map(({{ id }}) => id);
+}}"""
+
+
+@pytest.mark.parametrize("page", SYMBOLS)
+def test_the_arrow_keys_go_from_symbol_to_symbol(views, page):
+    """The symbols of a formula or a listing are one stop of the tabulator, which Escape leaves."""
+    symbol, number, _ = SYMBOLS[page]
+    tab = views(tab="symbols").open(f"book/{page}").tab
+    assert set(tab.locator(WHOLES).evaluate_all(STOPS)) == {1}
+    focused = tab.locator(f"{named(symbol)}:focus-visible")
+    for kind in (".math", "pre"):
+        whole = tab.locator(kind).filter(has=tab.locator(named(symbol))).last
+        whole.locator("[class*='sym:'][tabindex='0']").focus()
+        while not focused.count():
+            before = tab.evaluate_handle("document.activeElement")
+            tab.keyboard.press("ArrowRight")
+            assert tab.evaluate("before => document.activeElement !== before", before)
+        assert_lit(tab, symbol, number)
+        assert focused.evaluate("it => parseFloat(getComputedStyle(it).outlineWidth)") >= 2
+        described = focused.get_attribute("aria-describedby")
+        expect(tab.locator(f"#{described}")).to_contain_text(number)
+        tab.keyboard.press("Escape")
+        expect(tab.locator(LIT)).to_have_count(0)
+        expect(tab.locator(".symbol-note")).to_be_hidden()
+        tab.keyboard.press("Tab")
+        assert not whole.locator("[class*='sym:']:focus").count()
+
+
+def test_axe_finds_nothing_in_formulas_and_listings_with_symbols(views):
+    axe = pytest.importorskip("axe_playwright_python", reason="no axe: run make browse")
+    tab = views(tab="symbols").open("book/150_layer_norm").tab
+    tab.evaluate((files(axe) / "axe.min.js").read_text(encoding="utf-8"))
+    tab.locator("math [class*='sym:'][tabindex='0']").first.focus()
+    expect(tab.locator(".symbol-note")).to_be_visible()
+    assert tab.evaluate(AXE) == []
+
+
 def test_a_step_by_keyboard_lights_its_symbols_while_the_graph_has_the_focus(views):
     tab = views(tab="symbols").open("book/210_attention").tab
     drawings = tab.locator(".graph .drawings")
@@ -245,5 +312,14 @@ def test_a_step_by_keyboard_lights_its_symbols_while_the_graph_has_the_focus(vie
     drawings.press("ArrowRight")
     assert tab.locator("math .lit").count() and tab.locator("pre .lit").count()
     assert tab.locator(".graph .lit:not(.new)").count() == 0
+    numbers = tab.locator(".wide .lit").evaluate_all("all => all.map(it => it.dataset.number)")
+    assert tab.locator(".symbol-note p").all_inner_texts() == numbers
+    expect(tab.locator(".symbol-note")).to_be_visible()
+    expect(tab.locator(".symbol-note")).to_be_in_viewport(ratio=1)
+    tab.get_by_role("button", name="step", exact=False).first.click()
+    expect(tab.locator(".symbol-note")).to_be_hidden()
+    drawings.press("ArrowLeft")
+    expect(tab.locator(".symbol-note")).to_be_visible()
     drawings.blur()
     expect(tab.locator(LIT)).to_have_count(0)
+    expect(tab.locator(".symbol-note")).to_be_hidden()
