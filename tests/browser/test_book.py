@@ -463,6 +463,26 @@ def test_a_formula_that_fits_does_not_scroll(view, width):
     assert scrolling == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_finger_presses_is_44_pixels_high(views, page):
+    """Folds, what belongs to a figure, a graph, a drill or an editor, and the place of a handle."""
+    view = views(viewport={"width": PHONE, "height": 900}, has_touch=True, is_mobile=True)
+    view.open(page).tab.evaluate(UNFOLD)
+    for width in (PHONE, 320):
+        resize(view, width)
+        assert view.tab.evaluate(SMALL) == []
+
+
+# A radio or a box to tick is pressed on its label, too.
+SMALL = """() => [...document.querySelectorAll(`article summary, article circle.halo:not([role]),
+    article :is(.explorable, .graph, .drill, .live, .live-listing)
+        :is(button, select, input, textarea, [role="button"])`)]
+    .filter((part) => part.checkVisibility()
+        && Math.max(...[part, ...part.labels ?? []].map(
+            (target) => target.getBoundingClientRect().height)) < 43.9)
+    .map((part) => part.outerHTML.slice(0, 160))"""
+
+
 @pytest.mark.parametrize("width", [PHONE], scope="class")
 def test_the_type_of_a_figure_can_be_read_or_the_figure_scrolls(view, width):
     resize(view, width)
