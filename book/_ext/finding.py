@@ -1,4 +1,5 @@
-"""What the search finds and shows: equations by their labels, and the first words of each place.
+"""What the search finds and shows: equations by their labels, pages by the other names of their
+subjects, and the first words of each place.
 
 Pages in a folder may not fetch each other, so that ``_static/excerpts.js`` holds these words.
 """
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from docutils import nodes
 from previews import first_words
+from sphinx import addnodes
 from sphinx.domains import ObjType
 from sphinx.domains.math import MathDomain
 
@@ -26,9 +28,18 @@ class Equations(MathDomain):
 
 def setup(app):
     app.add_domain(Equations, override=True)
+    app.connect("doctree-read", index_names)
     app.connect("html-page-context", note_words)
     app.connect("build-finished", write_words)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
+
+
+def index_names(app, doctree):
+    """Put the keywords in the front matter of a page into the index of the search."""
+    for meta in [*doctree.findall(nodes.meta)]:
+        if meta["name"] == "keywords":
+            for name in meta["content"].split(", "):
+                doctree += addnodes.index(entries=[("single", name, "", "main", None)])
 
 
 def note_words(app, page, template, context, doctree):

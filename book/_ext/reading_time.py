@@ -22,6 +22,7 @@ class Size(NamedTuple):
 
 def size(text: str) -> Size:
     """Count what a page of MyST Markdown gives its reader, folded solutions included."""
+    text = re.sub(r"\A---\n.*?^---\n", "", text, flags=re.DOTALL | re.MULTILINE)
     exercises = len(re.findall(r"^[`:]{3,}\{exercise\}", text, re.MULTILINE))
     text, formulas = re.subn(r"\$\$.*?\$\$(?: \(\S+\))?", " ", text, flags=re.DOTALL)
     text, code = re.subn(r"^```\w+\n.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE)

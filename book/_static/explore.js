@@ -152,6 +152,9 @@ const explore = (() => {
     drawing.setAttribute("role", "group"); // an image would hide its handles
     const { width, height } = drawing.viewBox.baseVal, ends = { x: [0, width], y: [height, 0] };
     const halo = draw(drawing, "circle", { r: 24, class: "halo" }); // what a finger may miss by
+    new ResizeObserver(([{ contentRect: { width: shown } }]) => { // 44 pixels in a small drawing too
+      if (shown) halo.setAttribute("r", Math.max(24, 22 * width / shown));
+    }).observe(drawing);
     const dot = (axis, more) => draw(drawing, "circle", { r: radius, role: "slider", tabindex: 0,
       "aria-orientation": axis === "x" ? "horizontal" : "vertical", "aria-valuemin": 0,
       "aria-valuemax": Math.round(ends[axis][axis === "x" ? 1 : 0]), ...more });

@@ -86,7 +86,11 @@ def test_the_short_path_reaches_attention_in_time():
 
 
 def test_size_counts_words_formulas_listings_and_exercises():
-    text = """# One two
+    text = """---
+not: words
+---
+
+# One two
 
 Three {eq}`eq:x` $x = 1$ `code`, [six](page.md).
 

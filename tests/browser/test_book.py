@@ -463,6 +463,26 @@ def test_a_formula_that_fits_does_not_scroll(view, width):
     assert scrolling == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_finger_presses_is_44_pixels_high(views, page):
+    """Folds, what belongs to a figure, a graph, a drill or an editor, and the place of a handle."""
+    view = views(viewport={"width": PHONE, "height": 900}, has_touch=True, is_mobile=True)
+    view.open(page).tab.evaluate(UNFOLD)
+    for width in (PHONE, 320):
+        resize(view, width)
+        assert view.tab.evaluate(SMALL) == []
+
+
+# A radio or a box to tick is pressed on its label, too.
+SMALL = """() => [...document.querySelectorAll(`article summary, article circle.halo:not([role]),
+    article :is(.explorable, .graph, .drill, .live, .live-listing)
+        :is(button, select, input, textarea, [role="button"])`)]
+    .filter((part) => part.checkVisibility()
+        && Math.max(...[part, ...part.labels ?? []].map(
+            (target) => target.getBoundingClientRect().height)) < 43.9)
+    .map((part) => part.outerHTML.slice(0, 160))"""
+
+
 @pytest.mark.parametrize("width", [PHONE], scope="class")
 def test_the_type_of_a_figure_can_be_read_or_the_figure_scrolls(view, width):
     resize(view, width)
@@ -635,6 +655,7 @@ CONTRASTS = """() => {
         ("feed-forward layer", "160_feed_forward"),
         ("attention", "210_attention"),
         ("multi-head attention", "220_multi_head_attention"),
+        ("multi-head attention layer", "220_multi_head_attention"),
         ("masks", "215_masks"),
         ("embeddings", "230_embedding"),
         ("optimisers", "240_optimizers"),
@@ -648,6 +669,32 @@ CONTRASTS = """() => {
         ("eigenvalues", "930_eigenvalues"),
         ("taylor", "910_taylor"),
         ("muon", "260_steepest_descent"),
+        ("gpt", "560_gpt"),
+        ("causal mask", "215_masks"),
+        ("swiglu", "530_gated_feed_forward"),
+        ("kv cache", "570_sampling"),
+        ("KV-cache", "570_sampling"),
+        ("weight tying", "340_bert"),
+        ("rope", "520_rotary"),
+        ("rotary embeddings", "520_rotary"),
+        ("gpt on many machines", "465_gpt_over_ranks"),
+        ("pipeline parallelism", "460_one_layer"),
+        ("all-reduce", "450_many_machines"),
+        ("diloco", "480_local_steps"),
+        ("gqa", "540_grouped_queries"),
+        ("bpe", "550_byte_pairs"),
+        ("tokenizer", "550_byte_pairs"),
+        ("nucleus sampling", "570_sampling"),
+        ("draft model", "575_speculative"),
+        ("flashattention", "580_tiled_attention"),
+        ("mixed precision", "590_few_bits"),
+        ("safetensors", "610_weights"),
+        ("lora", "620_fine_tuning"),
+        ("contrastive loss", "630_search"),
+        ("mlm", "350_train_bert"),
+        ("adamw", "240_optimizers"),
+        ("warmup", "250_schedules"),
+        ("beam search", "335_train_encoder_decoder"),
         ("softmax_backward", "api_ops.html#transformer_core.ops.softmax_backward"),
         ("eq:softmax-backward", "130_softmax.html#equation-eq-softmax-backward"),
     ],
