@@ -325,9 +325,13 @@ def html_of(node, display):
         return f"<code>{escape(tex)}</code>"
 
 
+def inline_html(tex, html=None):
+    """A formula in a line of text."""
+    return f'<span class="math" data-tex="{escape(tex)}">{html or typeset(tex)}</span>'
+
+
 def visit_inline(translator, node):
-    html = html_of(node, display=False)
-    translator.body.append(f'<span class="math" data-tex="{escape(node.astext())}">{html}</span>')
+    translator.body.append(inline_html(node.astext(), html_of(node, display=False)))
     raise nodes.SkipNode
 
 

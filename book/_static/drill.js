@@ -54,14 +54,14 @@
   };
 
   // What is wrong with a text, "" if it is right.
-  const verdict = (text, answer, step, slips) => {
+  const verdict = (text, answer, { form, mistakes, rule }, slips) => {
     const found = parse(text), right = parse(answer);
     const sameShape =
       found.length === right.length && found.every((row) => row.length === right[0].length);
-    if (!sameShape || found.flat().includes(null)) return `Expected ${step.form}.`;
+    if (!sameShape || found.flat().includes(null)) return `Expected ${form}.`;
     if (allEqual(found.flat(), right.flat())) return "";
     const slip = slips.findIndex((wrong) => allEqual(found.flat(), parse(wrong).flat()));
-    return `${slip < 0 ? difference(found, right) : step.mistakes[slip]} ${step.rule}`;
+    return `${slip < 0 ? difference(found, right) : mistakes[slip]} ${rule}`;
   };
 
   const make = (tag, properties = {}, ...children) => {
@@ -77,16 +77,33 @@
     const shown = signed.includes(";")
       ? make("table", {}, make("tbody", {}, ...rows()))
       : signed.includes(",") ? `(${signed})` : signed;
-    return make("span", { className: "value" }, before, shown);
+    const whole = make("span", { className: "value", innerHTML: before });
+    whole.append(shown);
+    return whole;
   };
 
   const start = (place) => {
     const data = JSON.parse(place.querySelector("script").textContent);
-    let level = "complete", number = 0, fields;
+    // The words are those of the worked task, whose formulas are set.
+    const steps = [...place.querySelectorAll("li")].map((step, n) => ({
+      prompt: step.firstChild.innerHTML, rule: step.lastChild.innerHTML,
+      form: data.forms[n], mistakes: data.mistakes[n],
+    }));
+    const store = `transformers-by-hand-${place.id}`;
+    let fields, kept = { level: "complete", number: 0, answers: {} };
+    try {
+      kept = JSON.parse(localStorage.getItem(store)) ?? kept;
+    } catch { /* a browser that stores nothing keeps it until the page is left */ }
+    const keep = (change) => {
+      Object.assign(kept, change);
+      try {
+        localStorage.setItem(store, JSON.stringify(kept));
+      } catch { /* likewise */ }
+    };
 
-    const question = make("p", {}, data.question);
+    const question = place.querySelector("p").cloneNode(true);
     const given = make("div", { className: "given" });
-    const steps = make("ol");
+    const list = make("ol");
     const said = () => {
       const line = make("p", { className: "said" });
       line.setAttribute("role", "status");
@@ -94,15 +111,15 @@
     };
     const say = (line, text, mood) => {
       form.querySelectorAll(".said").forEach((other) => { other.textContent = ""; });
-      line.textContent = text;
+      line.innerHTML = text;
       line.dataset.mood = mood;
     };
     const inAll = said();
 
     const choice = (name, label) => {
       const radio = make("input", { type: "radio", name: `${place.id}-level`, value: name });
-      radio.checked = name === level;
-      radio.addEventListener("change", () => { level = name; another(); });
+      radio.checked = name === kept.level;
+      radio.addEventListener("change", () => { keep({ level: name }); another(); });
       return make("label", {}, radio, ` ${label}`);
     };
     const button = (label, type, action) => {
@@ -110,53 +127,63 @@
       if (action) made.addEventListener("click", action);
       return made;
     };
-    const check = button("Check", "submit");
+    const check = button("Check", "submit"), hint = button("Hint", "button", () => {
+      const { line, input, n } = fields.find(({ input, n }) => fault(input, n)) ?? fields.at(-1);
+      say(line, `Step ${n + 1}: ${steps[n].rule}`, "");
+      input.focus();
+    });
     const form = make(
       "form",
       { noValidate: true },
       make("fieldset", {}, make("legend", {}, `Your turn: ${data.title}`),
         choice("complete", "to complete"), choice("free", "free")),
-      question, given, steps, inAll,
-      make("p", { className: "buttons" }, check,
+      question, given, list, inAll,
+      make("p", { className: "buttons" }, check, hint,
         button("Another one", "button", () => { another(); fields[0].input.focus(); }),
         button("Show the worked one", "button", () => show(true))),
     );
 
     const show = (worked) => {
-      const task = data.tasks[number];
+      const task = data.tasks[kept.number];
       given.replaceChildren(
-        ...task.given.map((text, n) => value(`${data.symbols[n]} = `, text)));
+        ...task.given.map((text, n) => value(data.symbols[n], text)));
       fields = [];
-      steps.replaceChildren(...data.steps.map((step, n) => {
-        if (worked || (level === "complete" && !data.complete.includes(n)))
-          return make("li", {}, make("p", {}, step.prompt), value("", task.answers[n]),
-            make("p", { className: "rule" }, step.rule));
+      list.replaceChildren(...steps.map((step, n) => {
+        if (worked || (kept.level === "complete" && !data.complete.includes(n)))
+          return make("li", {}, make("p", { innerHTML: step.prompt }), value("", task.answers[n]),
+            make("p", { className: "rule", innerHTML: step.rule }));
         const id = `${place.id}-${n}`;
-        const input = make("input", { id, type: "text", autocomplete: "off", spellcheck: false });
+        const input = make("input", {
+          id, type: "text", autocomplete: "off", spellcheck: false, value: kept.answers[n] ?? "",
+        });
+        input.addEventListener("input", () => keep({ answers: { ...kept.answers, [n]: input.value } }));
         input.setAttribute("aria-describedby", `${id}-form`);
         const line = said();
         fields.push({ input, line, n });
-        return make("li", {}, make("label", { htmlFor: id }, step.prompt), input,
+        return make("li", {}, make("label", { htmlFor: id, innerHTML: step.prompt }), input,
           make("small", { id: `${id}-form` }, step.form), line);
       }));
-      check.disabled = worked;
+      check.disabled = hint.disabled = worked;
       say(inAll, worked ? "Every step is shown." : "", "");
     };
 
     const another = () => {
-      number = (number + 1) % data.tasks.length;
+      keep({ number: (kept.number + 1) % data.tasks.length, answers: {} });
       show(false);
+    };
+
+    const fault = ({ value }, n) => {
+      const task = data.tasks[kept.number];
+      return value.trim() ? verdict(value.trim(), task.answers[n], steps[n], task.slips[n]) : "Next.";
     };
 
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const task = data.tasks[number];
       let stop = null;
       for (const field of fields) {
         const { input, n } = field;
         const text = input.value.trim();
-        const found = stop ? "later"
-          : text ? verdict(text, task.answers[n], data.steps[n], task.slips[n]) : "Next.";
+        const found = stop ? "later" : fault(input, n);
         const mood = found === "" ? "right" : text && !stop ? "wrong" : "";
         input.dataset.mood = mood;
         input.setAttribute("aria-invalid", mood === "wrong");

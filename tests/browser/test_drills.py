@@ -1,16 +1,23 @@
 """The fields of the drills on a page of their own, opened from a folder without a network."""
 
 import json
+import re
 import shutil
+from functools import cache
 
 import pytest
-from drill import TASKS, drill_html
+from drill import TASKS, drill_html, matrices, tex
 from helpers.texts import ROOT
 
-from transformer_practice.drills import DRILLS, draw
+from transformer_practice.drills import DRILLS, draw, words_of
 from transformer_practice.drills.exact import parse, show
 
 PHONE = 390
+WITHOUT_FORMULAS = """place => {
+    const copy = place.cloneNode(true);
+    copy.querySelectorAll("math").forEach((formula) => formula.remove());
+    return copy.textContent;
+}"""
 every_drill = pytest.mark.parametrize("name", DRILLS)
 
 
@@ -42,12 +49,34 @@ def shared(browser, page):
     context.close()
 
 
+@cache
+def meanings(name):
+    """The formulas of a drill as the package writes them, by their TeX."""
+    letters = matrices(draw(name, 0))
+    written = re.sub(r"\\\n *", "", words_of(name)).split("$")[1::2]
+    return {tex(formula, letters): formula for formula in written}
+
+
+def plain(place, name):
+    """What is read in a place of a drill, its formulas as the package writes them."""
+    return place.evaluate(
+        """(place, meant) => {
+            const copy = place.cloneNode(true);
+            for (const formula of copy.querySelectorAll(".math"))
+                formula.replaceWith(meant[formula.dataset.tex] ?? formula.dataset.tex);
+            return copy.textContent;
+        }""",
+        meanings(name),
+    )
+
+
 class Fields:
     """The fields of one drill, at the first task to complete or at a free one."""
 
     def __init__(self, tab, name, level="free"):
+        tab.evaluate("localStorage.clear()")
         tab.reload()
-        self.tab, self.place = tab, tab.locator(f"#drill-{name}")
+        self.tab, self.name, self.place = tab, name, tab.locator(f"#drill-{name}")
         self.seed = 1
         if level == "free":
             self.place.get_by_label("free").check()
@@ -65,9 +94,12 @@ class Fields:
 
     def check(self):
         """Check what is typed; return what is said, which is one sentence in one place."""
-        self.place.get_by_role("button", name="Check").click()
-        (said,) = filter(None, self.place.get_by_role("status").all_inner_texts())
-        return said
+        return self.press("Check")
+
+    def press(self, button):
+        """Press a button; return what is said."""
+        self.place.get_by_role("button", name=button).click()
+        return plain(self.place.locator("[role=status]:not(:empty)"), self.name)
 
 
 @every_drill
@@ -170,14 +202,50 @@ def test_another_one_is_another_one_and_after_all_the_first_comes_again(shared):
     assert given.inner_text() == seen[0]
 
 
+def test_a_reload_goes_on_where_the_reader_was(shared):
+    fields = Fields(shared, "linear")
+    fields.place.get_by_role("button", name="Another one").click()
+    given = fields.place.locator("form .given").inner_text()
+    fields.inputs.nth(1).fill("1, 2; 3")
+    shared.reload()
+    assert fields.place.get_by_label("free").is_checked()
+    assert fields.place.locator("form .given").inner_text() == given
+    assert [field.input_value() for field in fields.inputs.all()] == ["", "1, 2; 3", "", ""]
+    fields.place.get_by_role("button", name="Another one").click()
+    shared.reload()
+    assert [field.input_value() for field in fields.inputs.all()] == [""] * 4
+
+
+def test_a_hint_is_the_rule_of_the_first_step_that_is_not_right(shared):
+    fields = Fields(shared, "layer_norm")
+    steps = fields.task.steps
+    assert fields.press("Hint") == f"Step 1: {steps[0].rule}"
+    fields.fill(0, show(steps[0].answer))
+    fields.fill(1, "100")
+    assert fields.press("Hint") == f"Step 2: {steps[1].rule}"
+    assert fields.inputs.nth(1).evaluate("field => field === document.activeElement")
+    assert fields.place.locator("[data-mood=wrong], [aria-invalid=true]").count() == 0
+    fields.place.get_by_role("button", name="Show the worked one").click()
+    assert fields.place.get_by_role("button", name="Hint").is_disabled()
+
+
+@every_drill
+def test_formulas_are_set_in_the_words_of_every_step(shared, name):
+    fields = Fields(shared, name)
+    for n, step in enumerate(fields.task.steps):
+        label = fields.place.locator("form label[for]").nth(n)
+        assert plain(label, name) == step.prompt
+        assert not re.search(r"[^\x00-\x7f]", label.evaluate(WITHOUT_FORMULAS))
+
+
 def test_the_worked_one_shows_every_answer_and_rule(shared):
     fields = Fields(shared, "dropout")
     fields.place.get_by_role("button", name="Show the worked one").click()
     assert fields.inputs.count() == 0
-    text = fields.place.locator("form").inner_text()
+    form = fields.place.locator("form")
     for step in fields.task.steps:
-        assert show(step.answer).replace("-", "−") in text
-        assert step.rule in text
+        assert show(step.answer).replace("-", "−") in form.inner_text()
+        assert step.rule in plain(form, "dropout")
     assert fields.place.get_by_role("button", name="Check").is_disabled()
     fields.place.get_by_role("button", name="Another one").click()
     assert fields.inputs.count() == len(fields.task.steps)
@@ -190,7 +258,7 @@ def test_without_a_script_the_worked_task_is_there(browser, page):
     place = tab.locator("#drill-attention")
     assert place.locator("form").count() == 0
     place.locator("summary").click()
-    text = place.locator("details").inner_text()
+    text = plain(place.locator("details"), "attention")
     for step in draw("attention", 0).steps:
         assert step.rule in text
     context.close()

@@ -1,7 +1,8 @@
 """Tasks for a pencil, one kind a chapter: whole numbers, exact answers, fresh for each seed.
 
-``linear.toml`` has the words of a task, and ``linear.py`` draws its numbers: those that are given,
-and for each step a list of the answer and of what its slips come to, in their order.
+``linear.toml`` has the words of a task, formulas between dollars, and ``linear.py`` draws its
+numbers: those that are given, and for each step a list of the answer and of what its slips come to,
+in their order.
 """
 
 import tomllib
@@ -63,12 +64,17 @@ def draw(name: str, seed: int) -> Drill:
     """
     if name not in DRILLS:
         raise ValueError(f"name: expected one of {', '.join(DRILLS)}, got {name!r}")
-    words = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+    words = tomllib.loads(words_of(name).replace("$", ""))
     numbers = getattr(import_module(f"{__name__}.{name}"), name)
     rng = Random(seed)
     while not (task := drill_of(words, *numbers(rng))).is_fair():
         pass
     return task
+
+
+def words_of(name: str) -> str:
+    """The words of a task, as TOML."""
+    return Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
 
 
 def drill_of(words, given, values):
