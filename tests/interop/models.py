@@ -1,5 +1,7 @@
 """Small models of the four families, and recordings of them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from transformer_core.interop import record
@@ -14,6 +16,7 @@ LLAMA = {
     "feed_forward": "swiglu",
 }
 QWEN = LLAMA | {"attention": AttentionSpec(4, 8, 8, False, 2, "qk_norm_rotary_halves")}
+WINDOWS = QWEN | {"attention": replace(QWEN["attention"], window=4)}
 GPT2 = {"attention": 4, "placement": "pre", "feed_forward": "gelu_tanh"}
 BERT = {
     "attention": 4,
@@ -22,6 +25,7 @@ BERT = {
     "feed_forward": "gelu",
 }
 FAMILIES = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
+FAMILIES |= {"qwen windows": WINDOWS}
 
 
 def make(family, dtype=np.float64, tied=True, **changes):
@@ -33,6 +37,9 @@ def make(family, dtype=np.float64, tied=True, **changes):
         model = Bert(spec, STACK, rng, tied, 2, embedding_norm=True, final_norm=False)
     else:
         model = Gpt(spec, STACK, rng, tied)
+    if family == "qwen windows":  # in the last layers alone, as in the published ones
+        first = model.decoder.layers[0].attention.branch
+        first.spec = replace(first.spec, window=None)
     for name, array in model.parameters().items():
         rng = np.random.default_rng(list(name.encode()))
         array[...] = 0.3 * rng.normal(size=array.shape) + name.endswith("gamma")

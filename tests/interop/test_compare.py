@@ -75,6 +75,13 @@ def test_frequencies_are_measured(doctor, rng, settings, cause):
     assert len(findings[0].causes) == 1 and f"{cause} instead" in findings[0].causes[0], report
 
 
+def test_values_that_differ_are_never_called_equal(doctor):
+    model, given = make("llama"), inputs("llama", np.random.default_rng(2))
+    model.decoder.layers[1].attention.norm.eps = 1e-3  # no other layer has it
+    findings, report = doctor(record(model, **given), recording("llama"))
+    assert findings and "agree" not in report
+
+
 def no_mask(length):
     return np.ones((length, length), bool)
 

@@ -30,6 +30,17 @@ def test_a_recording_has_the_loss_and_the_gradients_of_the_model(family, rng):
     assert {name.removeprefix("gradient.") for name in names} <= values.keys()
 
 
+@every_family
+def test_the_weights_are_those_that_made_the_context(family, rng):
+    values = record(make(family), **inputs(family, rng))
+    for i in range(2):
+        p = f"layers.{i}.attention."
+        weights, value = values[p + "weights"], values[p + "value"]
+        context = weights @ value.repeat(weights.shape[1] // value.shape[1], 1)
+        context = context.swapaxes(1, 2).reshape(values[p + "context"].shape)
+        np.testing.assert_allclose(values[p + "context"], context, atol=1e-12)
+
+
 def test_the_model_is_left_as_it_is(rng):
     model = make("llama")
     record(model, **inputs("llama", rng))

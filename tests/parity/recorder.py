@@ -207,7 +207,8 @@ class Net:
         keep = torch.ones_like(lag, dtype=bool)
         if self.s.get("causal", True) and "no mask" not in self.wrong:
             keep = lag >= (source - length if "corner" in self.wrong else 0)
-        window = self.s.get("window")
+        windowed = p in self.s.get("windowed", [p]) or "window everywhere" in self.wrong
+        window = self.s.get("window") if windowed else None
         if window and "no window" not in self.wrong:
             keep = keep & (lag < window + ("window" in self.wrong))
         mask = self.s.get("mask")

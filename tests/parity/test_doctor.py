@@ -18,6 +18,7 @@ GPT2 = {"heads": 4, "key_heads": 4, "eps": 1e-5, "activation": "tanh", "pre": Tr
 BERT = {"heads": 4, "key_heads": 4, "eps": 1e-12, "activation": "erf", "pre": False}
 BERT |= {"causal": False}
 SETTINGS = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
+SETTINGS |= {"qwen windows": QWEN | {"window": 4, "windowed": ("layers.1.attention.",)}}
 
 
 def parameters_of(values, dtype, wrong=()):
@@ -158,12 +159,18 @@ PLANTED = [
     ("llama", "square detached", "gradient.layers.1.feed_forward.residual", "without the square"),
     ("gpt2", "mean detached", "gradient.layers.1.feed_forward.residual", "without the mean"),
 ]
+WINDOW = "layers.1.attention.weights"
+PLANTED += [
+    ("qwen windows", "window", WINDOW, "causal window of 5"),
+    ("qwen windows", "no window", WINDOW, "causal mask instead of causal window of 4"),
+    ("qwen windows", "window everywhere", "layers.0.attention.weights", "causal window of 4"),
+]
 # What no hypothesis is made for: it has to be located, and no cause given.
 UNKNOWN = [
     ("gpt2", "weights dropped", "layers.0.attention.context"),
     ("llama", "clipped", "layers.0.feed_forward.hidden"),
 ]
-# What the models of ours have not: both recordings are of PyTorch programs.
+# What no recording of ours has: both are of PyTorch programs.
 OF_THEIRS = [
     ("llama", "window", {"window": 4}, {}, "weights", "causal window of 5"),
     ("llama", "no window", {"window": 4}, {}, "weights", "causal mask"),

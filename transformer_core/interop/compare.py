@@ -54,7 +54,7 @@ class Values:
         What the other recording has, taken where this one lacks it and no step computes it.
     steps : dict of str to Step
     choices : dict
-        The form of every kind of step, by its name without the number of the layer.
+        The form of every kind of step, by its ``kind``.
     """
 
     def __init__(self, recording, shared, steps, choices):
@@ -163,7 +163,9 @@ def choose(side: Values, steps: tuple[str, ...], changed: Choice) -> None:
 
 
 def kind(name: str) -> str:
-    """Return a name without the number of its layer."""
+    """Return a name without the number of its layer, unless its form may differ by layer."""
+    if name.endswith("attention.weights") and "gradient" not in name:
+        return name  # a window may be in some layers alone
     return re.sub(r"layers\.\d+", "layers.*", name)
 
 
@@ -607,6 +609,9 @@ class Doctor:
             if not findings and not differs:
                 last_equal = name
             alike += found == "alike"
+        if followers and not findings and not before:  # each fits a form, but not ours
+            name = followers.pop(0)
+            findings.append(Finding(name, name, (), self.differ(name)[0], np.inf))
         return findings, self.words(
             order, findings, alike, followers, unjudged, last_equal
         )
@@ -733,7 +738,7 @@ def grouped(findings):
     """Return findings by their causes; those without a cause by their kind of name."""
     groups: dict[tuple, list[Finding]] = {}
     for found in findings:
-        where = "" if found.causes else kind(found.name)
+        where = "" if found.causes else re.sub(r"\d+", "*", found.name)
         groups.setdefault((found.causes, where), []).append(found)
     return [(causes, group) for (causes, _), group in groups.items()]
 

@@ -57,7 +57,7 @@ from transformer_core.models.bert import Bert
 from transformer_core.models.gpt import Gpt
 from transformer_core.ops.attention import attention
 from transformer_core.ops.heads import split_heads
-from transformer_core.ops.masks import causal_keep
+from transformer_core.ops.masks import causal_keep, window_keep
 from transformer_core.ops.softmax import softmax_backward
 
 WHOLE = {"BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
@@ -202,6 +202,8 @@ NAMES = {"gamma": "weight", "beta": "bias"}
 
 def record_heads(p: str, branch: Any, keep: np.ndarray, values: dict) -> None:
     """Cut what is recorded of an attention into heads, and add its scores and weights."""
+    if window := branch.spec.window:
+        keep = keep & window_keep(keep.shape[-1], window)
     values |= {"heads": np.array(branch.heads), "key_heads": np.array(branch.key_heads)}
     for name in [name for name in values if p + "query_key_value" in name]:
         parts = np.split(values.pop(name), branch.edges, axis=-1)
