@@ -206,6 +206,13 @@ class Doctor:
         )
         by_plan = [steps_of(plan_of({*every}, pre)) for pre in (True, False)]
         known = by_plan[0].keys() | by_plan[1].keys()
+        for side, recording in zip(("ours", "theirs"), self.recordings, strict=True):
+            if not recording.values.keys() & known:
+                raise ValueError(
+                    f"{side}: expected a recording, with values such as 'embedding' and "
+                    f"'logits', got {sample(recording.values)}; a checkpoint is run and "
+                    "recorded by: python -m transformer_core.interop record FOLDER OUT"
+                )
         if not names & known:
             raise ValueError(
                 f"theirs: expected values that ours has too, such as {sample(ours.values)}, "
