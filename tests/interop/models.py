@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_core.interop import record
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
-from transformer_core.models import Bert, Gpt, StackSpec
+from transformer_core.models import Bert, BertEncoder, Gpt, StackSpec
 
 STACK = StackSpec(11, 12, 2)
 LLAMA = {
@@ -25,7 +25,7 @@ BERT = {
     "feed_forward": "gelu",
 }
 FAMILIES = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
-FAMILIES |= {"qwen windows": WINDOWS}
+FAMILIES |= {"qwen windows": WINDOWS, "encoder": BERT}
 
 
 def make(family, dtype=np.float64, tied=True, **changes):
@@ -35,6 +35,8 @@ def make(family, dtype=np.float64, tied=True, **changes):
     spec = LayerSpec(**settings, dtype=np.dtype(dtype).name)
     if family == "bert":
         model = Bert(spec, STACK, rng, tied, 2, embedding_norm=True, final_norm=False)
+    elif family == "encoder":
+        model = BertEncoder(spec, STACK, rng, 2, True, False, pooler=True)
     else:
         model = Gpt(spec, STACK, rng, tied)
     if family == "qwen windows":  # in the last layers alone, as in the published ones
@@ -50,8 +52,11 @@ def inputs(family, rng, lengths=None):
     """Draw what ``record`` takes after the model."""
     shape = 3, 9
     found = {"ids": rng.integers(0, 11, shape), "targets": rng.integers(0, 11, shape)}
-    found["weights"] = (rng.random(shape) < 0.6).astype(float)
-    if family == "bert":
+    if family == "encoder":  # it has no logits: its targets are cotangents
+        found["targets"] = rng.normal(size=(*shape, 16))
+    else:
+        found["weights"] = (rng.random(shape) < 0.6).astype(float)
+    if family in ("bert", "encoder"):
         found["segment_ids"] = rng.integers(0, 2, shape)
         lengths = [9, 6, 8]
     if lengths:

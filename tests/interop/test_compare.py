@@ -48,6 +48,7 @@ FORWARD = {
     "activation": ("gpt2", {"feed_forward": "silu"}, "SiLU instead of GELU (tanh)"),
     "erf": ("gpt2", {"feed_forward": "gelu"}, "GELU (erf) instead of GELU (tanh)"),
     "geglu": ("llama", {"feed_forward": "geglu"}, "GELU (erf) instead of SiLU"),
+    "encoder": ("encoder", {"feed_forward": "gelu_tanh"}, "GELU (tanh) instead of GELU (erf)"),
     "bert eps": ("bert", {"norm": NormSpec("layer_norm", 1e-5)}, "eps 1e-05 instead of eps 1e-12"),
 }
 

@@ -699,6 +699,7 @@ LEAVES = {
     "attention_mask",
     "positions",
     "segment_ids",
+    "cotangents",
 }
 LEAVES |= {"heads", "key_heads", "gradient.loss"}
 
@@ -727,6 +728,7 @@ def plan_of(names: set[str], pre: bool) -> Plan:
             name.endswith(("embedding_sum", "parameter.embedding.weight"))
             for name in names
         ),
+        "cotangents" not in names,
     )
 
 

@@ -10,6 +10,8 @@
 ``positions``                           (T,) or (B, T), whole numbers, where a program is given
                                         them
 ``segment_ids``                         (B, T), whole numbers
+``cotangents``                          (B, T, D), of what a model without a head returns: the
+                                        loss is their inner product with it
 ``heads``, ``key_heads``                one whole number each; read from the shapes where they are
                                         missing
 ``embedding_sum``                       (B, T, D), the sum of the embeddings, where a norm follows
@@ -50,10 +52,11 @@ from typing import Any
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_kind
+from transformer_core.foundation.checks import check_kind, check_shape
 from transformer_core.foundation.files import to_safetensors, write_atomically
 from transformer_core.layers.layer import Layer
 from transformer_core.models.bert import Bert
+from transformer_core.models.bert_encoder import BertEncoder
 from transformer_core.models.gpt import Gpt
 from transformer_core.ops.attention import attention
 from transformer_core.ops.heads import split_heads
@@ -67,7 +70,7 @@ EMBEDDINGS = {"tokens": "token", "positions": "position", "segments": "segment"}
 
 
 def record(
-    model: Gpt | Bert,
+    model: Gpt | Bert | BertEncoder,
     ids: np.ndarray,
     targets: np.ndarray,
     weights: np.ndarray | None = None,
@@ -78,9 +81,10 @@ def record(
 
     Parameters
     ----------
-    model : Gpt or Bert
-        It is left as it is.
+    model : Gpt, Bert or BertEncoder
+        It is left as it is. A pooler is not recorded.
     ids, targets : ndarray of int (B, T)
+        Of a BertEncoder, which has no logits, the targets are ``cotangents`` (B, T, D).
     weights : ndarray (B, T), optional
         How much each target counts; of a Bert, the masked positions. Default: 1 everywhere.
     attention_mask : ndarray (B, T), optional
@@ -92,10 +96,11 @@ def record(
     dict of str to ndarray
         Under the names of this module: what ``write_recording`` writes.
     """
-    if not isinstance(model, Bert):
+    if not isinstance(model, BertEncoder):
         check_kind("model", model, Gpt)
     watched: Any = deepcopy(model)
-    values = {"ids": ids, "targets": targets}
+    has_head = hasattr(model, "readout")
+    values = {"ids": ids, "targets" if has_head else "cotangents": targets}
     options: dict[str, Any] = {}
     if attention_mask is not None:
         values["attention_mask"] = attention_mask
@@ -107,11 +112,15 @@ def record(
     stack = watched.decoder if isinstance(model, Gpt) else watched.encoder
     watch_model(watched, stack, values)
 
-    logits, cache = watched.forward(ids, **options)
-    loss, loss_cache = watched.loss(logits, targets, weights)
-    _, grads = watched.backward(watched.loss_backward(1, loss_cache), cache)
+    output, cache = watched.forward(ids, **options)
+    if has_head:
+        loss, loss_cache = watched.loss(output, targets, weights)
+        _, grads = watched.backward(watched.loss_backward(1, loss_cache), cache)
+    else:
+        check_shape("targets", targets, *output.shape)
+        loss, (_, grads) = (output * targets).sum(), watched.backward(targets, cache)
 
-    values |= {"logits": logits, "loss": np.asarray(loss)}
+    values["loss"] = np.asarray(loss)
     for name, kind in EMBEDDINGS.items():
         if part := getattr(watched, name, None):
             values[f"parameter.{kind}_embedding.weight"] = part.table
@@ -161,7 +170,8 @@ def watch_model(model: Any, stack: Any, values: dict) -> None:
                 watch(branch.hidden, values, p + "up")
     if stack.final_norm:
         watch(stack.final_norm, values, "final_norm")
-    watch(model.readout, values, "logits")
+    if hasattr(model, "readout"):
+        watch(model.readout, values, "logits")
 
 
 def watch(
