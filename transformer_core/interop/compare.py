@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.files import to_safetensors
 from transformer_core.interop.hypotheses import Missing, Plan, cast_orders, steps_of
-from transformer_core.interop.recording import read_recording
+from transformer_core.interop.recording import parsed, read_recording, record_folder
 from transformer_core.ops.rotary import pairs_to_halves
 
 # What an option may raise where it does not fit the values that are there.
@@ -54,7 +55,7 @@ class Values:
         What the other recording has, taken where this one lacks it and no step computes it.
     steps : dict of str to Step
     choices : dict
-        The form of every kind of step, by its ``kind``.
+        The form of every kind of step, by its name without the number of the layer.
     """
 
     def __init__(self, recording, shared, steps, choices):
@@ -163,9 +164,7 @@ def choose(side: Values, steps: tuple[str, ...], changed: Choice) -> None:
 
 
 def kind(name: str) -> str:
-    """Return a name without the number of its layer, unless its form may differ by layer."""
-    if name.endswith("attention.weights") and "gradient" not in name:
-        return name  # a window may be in some layers alone
+    """Return a name without the number of its layer."""
     return re.sub(r"layers\.\d+", "layers.*", name)
 
 
@@ -176,7 +175,8 @@ def compare(ours: Path | str, theirs: Path | str) -> tuple[list[Finding], str]:
     ----------
     ours, theirs : path
         Two ``.safetensors`` files, with names of ``transformer_core.interop.recording``. The first
-        is taken to be right.
+        is taken to be right. It may be a folder of weights, too, as for :func:`load`: its model is
+        run on what the other was given, in float64 if that has been computed so.
 
     Returns
     -------
@@ -189,10 +189,15 @@ def compare(ours: Path | str, theirs: Path | str) -> tuple[list[Finding], str]:
     ValueError
         If a file is not whole, holds NaN, or the two have no names, or other shapes, in common.
     """
+    other = Recording(*read_recording(theirs))
+    if Path(ours).is_dir():
+        wide = any(0 < unit < 1e-10 for unit in other.units.values())
+        values = record_folder(ours, "float64" if wide else None, other.values)
+        one = Recording(*parsed(ours, to_safetensors(values)))
+    else:
+        one = Recording(*read_recording(ours))
     with np.errstate(all="ignore"):
-        return Doctor(
-            Recording(*read_recording(ours)), Recording(*read_recording(theirs))
-        ).report()
+        return Doctor(one, other).report()
 
 
 class Doctor:
@@ -429,6 +434,9 @@ class Doctor:
         theirs = self.sides[1]
         if not self.known[name]:
             return "unknown"
+        error, tolerance = self.plain(self.sides[0], name, 0)
+        if error is not None and error > tolerance:
+            self.learn(name)  # ours has another form in this layer, such as a window
         error, tolerance = self.plain(theirs, name, 1)
         if error is not None and error <= tolerance:
             return self.casts(name) or "alike"
@@ -616,9 +624,6 @@ class Doctor:
             if not findings and not differs:
                 last_equal = name
             alike += found == "alike"
-        if followers and not findings and not before:  # each fits a form, but not ours
-            name = followers.pop(0)
-            findings.append(Finding(name, name, (), self.differ(name)[0], np.inf))
         return findings, self.words(
             order, findings, alike, followers, unjudged, last_equal
         )
@@ -747,7 +752,7 @@ def grouped(findings):
     """Return findings by their causes; those without a cause by their kind of name."""
     groups: dict[tuple, list[Finding]] = {}
     for found in findings:
-        where = "" if found.causes else re.sub(r"\d+", "*", found.name)
+        where = "" if found.causes else kind(found.name)
         groups.setdefault((found.causes, where), []).append(found)
     return [(causes, group) for (causes, _), group in groups.items()]
 
