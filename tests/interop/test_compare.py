@@ -48,6 +48,7 @@ FORWARD = {
     "activation": ("gpt2", {"feed_forward": "silu"}, "SiLU instead of GELU (tanh)"),
     "erf": ("gpt2", {"feed_forward": "gelu"}, "GELU (erf) instead of GELU (tanh)"),
     "geglu": ("llama", {"feed_forward": "geglu"}, "GELU (erf) instead of SiLU"),
+    "encoder": ("encoder", {"feed_forward": "gelu_tanh"}, "GELU (tanh) instead of GELU (erf)"),
     "bert eps": ("bert", {"norm": NormSpec("layer_norm", 1e-5)}, "eps 1e-05 instead of eps 1e-12"),
 }
 
@@ -73,6 +74,13 @@ def test_frequencies_are_measured(doctor, rng, settings, cause):
     changed_frequencies(model, **settings)
     findings, report = doctor(ours, record(model, **given))
     assert len(findings[0].causes) == 1 and f"{cause} instead" in findings[0].causes[0], report
+
+
+def test_values_that_differ_are_never_called_equal(doctor):
+    model, given = make("llama"), inputs("llama", np.random.default_rng(2))
+    model.decoder.layers[1].attention.norm.eps = 1e-3  # no other layer has it
+    findings, report = doctor(record(model, **given), recording("llama"))
+    assert findings and "agree" not in report
 
 
 def no_mask(length):
@@ -249,8 +257,14 @@ def nonsense(path, kind):
         path.mkdir()
         return "Is a directory"
     if kind == "no common names":
-        write_recording(path, {"elsewhere": np.ones(3)})
+        write_recording(path, {"layers.0.feed_forward.gate": np.ones((3, 9, 24))})
         return "theirs: expected values that ours has too"
+    if kind == "checkpoint":
+        write_recording(path, {"model.layers.0.self_attn.q_proj.weight": np.ones((3, 3))})
+        return (
+            "theirs: expected a recording, with values such as 'embedding' and 'logits', got "
+            "model.layers.0.self_attn.q_proj.weight"
+        )
     if kind == "shapes":
         write_recording(path, values | {"embedding": np.ones((2, 2))})
         return "theirs: embedding: expected shape (3, 9, 16) as ours, got (2, 2)"
@@ -263,7 +277,8 @@ def nonsense(path, kind):
     return "expected a whole safetensors file"
 
 
-KINDS = "missing", "folder", "no common names", "shapes", "NaN", "cut", "pickle", "empty"
+KINDS = ["missing", "folder", "no common names", "checkpoint", "shapes", "NaN"]
+KINDS += ["cut", "pickle", "empty"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -274,3 +289,10 @@ def test_bad_files_get_one_line(tmp_path, capsys, kind):
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1
     assert message in err
+
+
+def test_a_checkpoint_on_both_sides_is_called_one(tmp_path, capsys):
+    write_recording(tmp_path / "a", {"wte.weight": np.ones((3, 3))})
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "a")]) == 1
+    assert "ours: expected a recording" in (error := capsys.readouterr().err)
+    assert "interop record FOLDER OUT" in error

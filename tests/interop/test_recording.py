@@ -16,18 +16,32 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 def test_a_recording_has_the_loss_and_the_gradients_of_the_model(family, rng):
     model, given = make(family), inputs(family, rng)
     values = record(model, **given)
-    weights = given.pop("weights")
     if "attention_mask" in given:
         given["keep"] = given.pop("attention_mask").astype(bool)[:, None, None]
-    given["masked" if family == "bert" else "weights"] = (
-        weights.astype(bool) if family == "bert" else weights
-    )
-    loss, grads = model.loss_and_gradients(**given)
+    if family == "encoder":
+        cotangents = given.pop("targets")
+        h, cache = model.forward(**given)
+        loss, (_, grads) = (h * cotangents).sum(), model.backward(cotangents, cache)
+    else:
+        if family == "bert":
+            given["masked"] = given.pop("weights").astype(bool)
+        loss, grads = model.loss_and_gradients(**given)
     np.testing.assert_allclose(values["loss"], loss, rtol=1e-13)
     names = [name for name in values if name.startswith("gradient.parameter.")]
     recorded = sum((values[name] ** 2).sum() for name in names)
     np.testing.assert_allclose(recorded, sum((grad**2).sum() for grad in grads.values()))
     assert {name.removeprefix("gradient.") for name in names} <= values.keys()
+
+
+@every_family
+def test_the_weights_are_those_that_made_the_context(family, rng):
+    values = record(make(family), **inputs(family, rng))
+    for i in range(2):
+        p = f"layers.{i}.attention."
+        weights, value = values[p + "weights"], values[p + "value"]
+        context = weights @ value.repeat(weights.shape[1] // value.shape[1], 1)
+        context = context.swapaxes(1, 2).reshape(values[p + "context"].shape)
+        np.testing.assert_allclose(values[p + "context"], context, atol=1e-12)
 
 
 def test_the_model_is_left_as_it_is(rng):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from helpers.texts import ROOT, read
 from interop.models import inputs, make
-from parity.recorder import Net, Recorder
+from parity.programs import Net
+from parity.test_interop import reference
 from parity.twins import torch
 
-from transformer_core.interop import record
+from transformer_core.interop import Recorder, read_recording, record, write_recording
+from transformer_core.interop.__main__ import main
 
 LLAMA = {"heads": 4, "key_heads": 2, "eps": 1e-6, "rotary": True, "gated": True, "pre": True}
 LLAMA |= {"activation": "silu"}
@@ -18,6 +20,7 @@ GPT2 = {"heads": 4, "key_heads": 4, "eps": 1e-5, "activation": "tanh", "pre": Tr
 BERT = {"heads": 4, "key_heads": 4, "eps": 1e-12, "activation": "erf", "pre": False}
 BERT |= {"causal": False}
 SETTINGS = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
+SETTINGS |= {"qwen windows": QWEN | {"window": 4, "windowed": ("layers.1.attention.",)}}
 
 
 def parameters_of(values, dtype, wrong=()):
@@ -158,12 +161,18 @@ PLANTED = [
     ("llama", "square detached", "gradient.layers.1.feed_forward.residual", "without the square"),
     ("gpt2", "mean detached", "gradient.layers.1.feed_forward.residual", "without the mean"),
 ]
+WINDOW = "layers.1.attention.weights"
+PLANTED += [
+    ("qwen windows", "window", WINDOW, "causal window of 5"),
+    ("qwen windows", "no window", WINDOW, "causal mask instead of causal window of 4"),
+    ("qwen windows", "window everywhere", "layers.0.attention.weights", "causal window of 4"),
+]
 # What no hypothesis is made for: it has to be located, and no cause given.
 UNKNOWN = [
     ("gpt2", "weights dropped", "layers.0.attention.context"),
     ("llama", "clipped", "layers.0.feed_forward.hidden"),
 ]
-# What the models of ours have not: both recordings are of PyTorch programs.
+# What no recording of ours has: both are of PyTorch programs.
 OF_THEIRS = [
     ("llama", "window", {"window": 4}, {}, "weights", "causal window of 5"),
     ("llama", "no window", {"window": 4}, {}, "weights", "causal mask"),
@@ -217,12 +226,113 @@ def test_an_unknown_difference_is_located_and_not_explained(doctor, case):
     assert "excluded" in report
 
 
-PAGE = re.findall(r"^```(python|text)\n(.*?)^```$", read(ROOT / "book/doctor.md"), re.M | re.S)
+# The command line, with folders of weights
+
+
+SMALL = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2}
+SMALL |= {"num_attention_heads": 4, "max_position_embeddings": 32}
+SHARED = SMALL | {"num_key_value_heads": 2}
+FOLDERS = {
+    "LlamaForCausalLM": SHARED,
+    "Qwen3ForCausalLM": SHARED | {"head_dim": 8},
+    "GPT2LMHeadModel": SMALL,
+    "BertModel": SMALL,
+}
+
+
+def published(architecture):
+    """Write a folder of a published model at random weights, and return its model."""
+    model = reference(architecture, FOLDERS[architecture])
+    model.save_pretrained("FOLDER")
+    return model
+
+
+def run_published(model, given):
+    """Run both passes of a published model on what a recording was given."""
+    note, names = Recorder(), ["ids", "targets", "cotangents", "segment_ids"]
+    note.watch(model, 4, getattr(model.config, "num_key_value_heads", None))
+    given = {name: given[name] for name in names if name in given}
+    tensors = {name: torch.tensor(a) for name, a in given.items()}
+    if "cotangents" in given:
+        output = model(tensors["ids"], token_type_ids=tensors["segment_ids"])[0]
+        loss = (output * tensors["cotangents"]).sum()
+    else:
+        logits = model(tensors["ids"]).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tensors["targets"].flatten())
+    note("loss", loss).backward()
+    return note.values() | given
+
+
+@pytest.mark.parametrize("architecture", FOLDERS)
+def test_a_folder_and_a_published_program_agree(architecture, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    model = published(architecture)
+    assert main(["record", "FOLDER", "ours", "--dtype", "float32"]) == 0
+    given = read_recording("ours")[0]
+    given = {name: a.astype(np.float32) if a.dtype == float else a for name, a in given.items()}
+    theirs = run_published(model, given)
+    write_recording("theirs", theirs)
+    for ours in ("ours", "FOLDER"):
+        assert main(["compare", ours, "theirs"]) == 0, capsys.readouterr().out
+        found = capsys.readouterr().out
+        judged = sum(int(part.split()[-1]) for part in found.split(" were computed again")[:2])
+        assert judged >= 61, found
+
+
+def test_a_difference_from_a_folder_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    model = published("LlamaForCausalLM")
+    model.model.norm.variance_epsilon = 1e-3
+    ids = np.arange(1, 25).reshape(2, 12)
+    targets = np.where(ids % 5, ids + 1, -100)
+    write_recording("theirs", run_published(model, {"ids": ids, "targets": targets}))
+    assert main(["compare", "FOLDER", "theirs"]) == 1
+    out = capsys.readouterr().out
+    assert "first difference: final_norm" in out and "eps 1e-03 instead of eps 1e-06" in out
+
+
+def test_the_weights_of_a_wide_program_may_be_narrow(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    model = published("LlamaForCausalLM").bfloat16().float()
+    model.save_pretrained("FOLDER")
+    model.model.norm.variance_epsilon = 1e-5
+    given = {"ids": np.arange(1, 25).reshape(2, 12), "targets": np.arange(1, 25).reshape(2, 12)}
+    write_recording("theirs", run_published(model, given))
+    assert main(["compare", "FOLDER", "theirs"]) == 1
+    assert "eps 1e-05 instead of eps 1e-06" in capsys.readouterr().out
+
+
+def test_a_recording_without_ids_does_not_fit_a_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    published("LlamaForCausalLM")
+    write_recording("theirs", {"logits": np.ones((2, 3, 61))})
+    assert main(["compare", "FOLDER", "theirs"]) == 1
+    assert "theirs: expected ids, on which FOLDER is to be run" in capsys.readouterr().err
+
+
+def test_a_model_of_other_names_is_not_watched():
+    with pytest.raises(ValueError, match="model: expected modules named as in transformers, .* 0"):
+        Recorder().watch(torch.nn.Sequential(torch.nn.Linear(2, 2)), 1)
+
+
+PAGE = re.findall(r"^```(\w+)\n(.*?)^```$", read(ROOT / "book/doctor.md"), re.M | re.S)
+COMMANDS, YOURS, *PAGE = PAGE
+
+
+def test_the_three_commands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    published("LlamaForCausalLM")
+    for line in COMMANDS[1].splitlines():
+        if "interop" in line:
+            assert main(line.split()[3:]) == 0
+        else:
+            exec(compile(YOURS[1], "yours.py", "exec"), {})
+    assert "The two agree to rounding." in capsys.readouterr().out
 
 
 def run_page(edit=lambda code: code):
     """Run the code of the page, and return what it has made."""
-    names = {"Recorder": Recorder}
+    names = {}
     for language, code in PAGE:
         if language == "python":
             exec(compile(edit(code), "doctor.md", "exec"), names)

@@ -7,15 +7,23 @@ line: ``python -m transformer_core.interop --help``.
 from transformer_core.interop.compare import Finding, compare
 from transformer_core.interop.folder import load, save
 from transformer_core.interop.parity import parity
-from transformer_core.interop.recording import read_recording, record, write_recording
+from transformer_core.interop.recorder import Recorder
+from transformer_core.interop.recording import (
+    read_recording,
+    record,
+    record_folder,
+    write_recording,
+)
 
 __all__ = [
     "Finding",
+    "Recorder",
     "compare",
     "load",
     "parity",
     "read_recording",
     "record",
+    "record_folder",
     "save",
     "write_recording",
 ]

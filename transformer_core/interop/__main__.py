@@ -23,11 +23,27 @@ def make_parser():
         description="Say what differs first between two recordings of one training step, and why. "
         "The exit status is 0 if they agree to rounding, and 1 otherwise.",
     )
-    command.add_argument("ours", help="a .safetensors file that is taken to be right")
+    command.add_argument(
+        "ours",
+        help="a .safetensors file that is taken to be right, or a folder of weights, which is run "
+        "on what the other was given",
+    )
     command.add_argument(
         "theirs", help="a .safetensors file of the implementation to examine"
     )
     command.set_defaults(run=compare_files)
+    command = commands.add_parser(
+        "record",
+        help="run a folder of weights, and write what it computes",
+        description="Run both passes of a folder of weights on three drawn sequences, and write "
+        "all intermediate values, for 'compare' and for another program to start from.",
+    )
+    command.add_argument(
+        "folder", help="with config.json and model.safetensors, or an id"
+    )
+    command.add_argument("out", help="the .safetensors file to write")
+    command.add_argument("--dtype", choices=("float64", "float32"), default="float64")
+    command.set_defaults(run=record_values)
     command = commands.add_parser(
         "parity",
         help="compare a folder of weights with transformers, array by array",
@@ -40,6 +56,14 @@ def make_parser():
     command.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     command.set_defaults(run=print_parity)
     return parser
+
+
+def record_values(options):
+    from transformer_core.interop.recording import record_folder, write_recording
+
+    values = record_folder(options.folder, options.dtype)
+    write_recording(options.out, values)
+    print(f"{options.out}: {len(values)} values, ids {values['ids'].shape} among them")
 
 
 def print_parity(options):

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_core.foundation.checks import check_shape
+from transformer_core.foundation.files import to_safetensors
 from transformer_core.interop.hypotheses import Missing, Plan, cast_orders, steps_of
-from transformer_core.interop.recording import read_recording
+from transformer_core.interop.recording import parsed, read_recording, record_folder
 from transformer_core.ops.rotary import pairs_to_halves
 
 # What an option may raise where it does not fit the values that are there.
@@ -174,7 +175,8 @@ def compare(ours: Path | str, theirs: Path | str) -> tuple[list[Finding], str]:
     ----------
     ours, theirs : path
         Two ``.safetensors`` files, with names of ``transformer_core.interop.recording``. The first
-        is taken to be right.
+        is taken to be right. It may be a folder of weights, too, as for :func:`load`: its model is
+        run on what the other was given, in float64 if that has been computed so.
 
     Returns
     -------
@@ -187,10 +189,15 @@ def compare(ours: Path | str, theirs: Path | str) -> tuple[list[Finding], str]:
     ValueError
         If a file is not whole, holds NaN, or the two have no names, or other shapes, in common.
     """
+    other = Recording(*read_recording(theirs))
+    if Path(ours).is_dir():
+        wide = any(0 < unit < 1e-10 for unit in other.units.values())
+        values = record_folder(ours, "float64" if wide else None, other.values)
+        one = Recording(*parsed(ours, to_safetensors(values)))
+    else:
+        one = Recording(*read_recording(ours))
     with np.errstate(all="ignore"):
-        return Doctor(
-            Recording(*read_recording(ours)), Recording(*read_recording(theirs))
-        ).report()
+        return Doctor(one, other).report()
 
 
 class Doctor:
@@ -204,6 +211,13 @@ class Doctor:
         )
         by_plan = [steps_of(plan_of({*every}, pre)) for pre in (True, False)]
         known = by_plan[0].keys() | by_plan[1].keys()
+        for side, recording in zip(("ours", "theirs"), self.recordings, strict=True):
+            if not recording.values.keys() & known:
+                raise ValueError(
+                    f"{side}: expected a recording, with values such as 'embedding' and "
+                    f"'logits', got {sample(recording.values)}; a checkpoint is run and "
+                    "recorded by: python -m transformer_core.interop record FOLDER OUT"
+                )
         if not names & known:
             raise ValueError(
                 f"theirs: expected values that ours has too, such as {sample(ours.values)}, "
@@ -420,6 +434,9 @@ class Doctor:
         theirs = self.sides[1]
         if not self.known[name]:
             return "unknown"
+        error, tolerance = self.plain(self.sides[0], name, 0)
+        if error is not None and error > tolerance:
+            self.learn(name)  # ours has another form in this layer, such as a window
         error, tolerance = self.plain(theirs, name, 1)
         if error is not None and error <= tolerance:
             return self.casts(name) or "alike"
@@ -687,6 +704,7 @@ LEAVES = {
     "attention_mask",
     "positions",
     "segment_ids",
+    "cotangents",
 }
 LEAVES |= {"heads", "key_heads", "gradient.loss"}
 
@@ -715,6 +733,7 @@ def plan_of(names: set[str], pre: bool) -> Plan:
             name.endswith(("embedding_sum", "parameter.embedding.weight"))
             for name in names
         ),
+        "cotangents" not in names,
     )
 
 

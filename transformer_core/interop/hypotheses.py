@@ -46,6 +46,7 @@ class Plan(NamedTuple):
     gated: bool
     final_norm: bool
     embedding_norm: bool
+    head: bool
 
 
 class Branch(NamedTuple):
@@ -112,11 +113,17 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     if plan.final_norm:
         norms.append(("final_norm", last, ()))
         steps["final_norm"] = norm_step(*norms[-1])
-    steps["logits"] = Step(*read_out(top, last))
-    steps["loss"] = Step(surprise, {"mean": MEANS, "targets": TARGETS})
-
-    back["gradient.logits"] = Step(surprise_backward, GRADIENT_OF_LOGITS)
-    back["gradient." + top] = Step(lambda v: v["gradient.logits"] @ output_matrix(v))
+    if plan.head:
+        steps["logits"] = Step(*read_out(top, last))
+        steps["loss"] = Step(surprise, {"mean": MEANS, "targets": TARGETS})
+        back["gradient.logits"] = Step(surprise_backward, GRADIENT_OF_LOGITS)
+        back["gradient." + top] = Step(
+            lambda v: v["gradient.logits"] @ output_matrix(v)
+        )
+        parameters |= linear_parameters("logits", top)
+    else:
+        steps["loss"] = Step(lambda v: np.sum(v[top] * v["cotangents"]))
+        back["gradient." + top] = Step(lambda v: v["cotangents"])
     if plan.final_norm:
         back["gradient." + last] = norm_backward_step("final_norm", last)
     for one in reversed(order):
@@ -144,8 +151,7 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     for p in [one.prefix for one in order if "attention" in one.prefix]:
         for kind in ("query", "key"):
             parameters |= norm_parameters(f"{p}{kind}_norm", p + kind)
-    own = linear_parameters("logits", top)
-    parameters |= own | embedding_parameters("gradient." + first, top)
+    parameters |= embedding_parameters("gradient." + first, plan.head)
     return steps | back | parameters
 
 
@@ -981,7 +987,7 @@ def surprise_backward(v, with_target):
     return share[..., np.newaxis] * (p - right * with_target)
 
 
-def embedding_parameters(source: str, top: str) -> dict[str, Step]:
+def embedding_parameters(source: str, head: bool) -> dict[str, Step]:
     """Return the steps of the gradients of the tables, of which a tied one has two terms."""
 
     def looked_up(v, ids, table, added, rows):
@@ -1005,11 +1011,10 @@ def embedding_parameters(source: str, top: str) -> dict[str, Step]:
         return total + 0 * table
 
     def axes(v, target=None):
-        both = {
-            "look-up and output layer": "look-up output",
-            "the look-up alone": "look-up",
-        }
-        both |= {"the output layer alone": "output", "neither term": ""}
+        both = {"look-up and output layer": "look-up output"} if head else {}
+        both |= {"the look-up alone": "look-up"}
+        both |= {"the output layer alone": "output"} if head else {}
+        both |= {"neither term": ""}
         added = {"repeated tokens added": True, "repeated tokens overwritten": False}
         return {"terms": both, "repeats": added}
 

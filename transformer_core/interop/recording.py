@@ -10,6 +10,8 @@
 ``positions``                           (T,) or (B, T), whole numbers, where a program is given
                                         them
 ``segment_ids``                         (B, T), whole numbers
+``cotangents``                          (B, T, D), of what a model without a head returns: the
+                                        loss is their inner product with it
 ``heads``, ``key_heads``                one whole number each; read from the shapes where they are
                                         missing
 ``embedding_sum``                       (B, T, D), the sum of the embeddings, where a norm follows
@@ -50,14 +52,16 @@ from typing import Any
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_kind
+from transformer_core.foundation.checks import check_kind, check_shape
 from transformer_core.foundation.files import to_safetensors, write_atomically
+from transformer_core.interop.folder import load, located, settings_of
 from transformer_core.layers.layer import Layer
 from transformer_core.models.bert import Bert
+from transformer_core.models.bert_encoder import BertEncoder
 from transformer_core.models.gpt import Gpt
 from transformer_core.ops.attention import attention
 from transformer_core.ops.heads import split_heads
-from transformer_core.ops.masks import causal_keep
+from transformer_core.ops.masks import causal_keep, window_keep
 from transformer_core.ops.softmax import softmax_backward
 
 WHOLE = {"BOOL": "?", "I8": "i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}
@@ -67,7 +71,7 @@ EMBEDDINGS = {"tokens": "token", "positions": "position", "segments": "segment"}
 
 
 def record(
-    model: Gpt | Bert,
+    model: Gpt | Bert | BertEncoder,
     ids: np.ndarray,
     targets: np.ndarray,
     weights: np.ndarray | None = None,
@@ -78,9 +82,10 @@ def record(
 
     Parameters
     ----------
-    model : Gpt or Bert
-        It is left as it is.
+    model : Gpt, Bert or BertEncoder
+        It is left as it is. A pooler is not recorded.
     ids, targets : ndarray of int (B, T)
+        Of a BertEncoder, which has no logits, the targets are ``cotangents`` (B, T, D).
     weights : ndarray (B, T), optional
         How much each target counts; of a Bert, the masked positions. Default: 1 everywhere.
     attention_mask : ndarray (B, T), optional
@@ -92,10 +97,11 @@ def record(
     dict of str to ndarray
         Under the names of this module: what ``write_recording`` writes.
     """
-    if not isinstance(model, Bert):
+    if not isinstance(model, BertEncoder):
         check_kind("model", model, Gpt)
     watched: Any = deepcopy(model)
-    values = {"ids": ids, "targets": targets}
+    has_head = hasattr(model, "readout")
+    values = {"ids": ids, "targets" if has_head else "cotangents": targets}
     options: dict[str, Any] = {}
     if attention_mask is not None:
         values["attention_mask"] = attention_mask
@@ -104,14 +110,22 @@ def record(
         options["segment_ids"] = values["segment_ids"] = segment_ids
     if weights is not None:
         values["loss_weights"] = weights
+    if has_head and (targets < 0).any():
+        counts: Any = targets >= 0
+        weights = counts * (1.0 if weights is None else weights)
+        targets = np.maximum(targets, 0)
     stack = watched.decoder if isinstance(model, Gpt) else watched.encoder
     watch_model(watched, stack, values)
 
-    logits, cache = watched.forward(ids, **options)
-    loss, loss_cache = watched.loss(logits, targets, weights)
-    _, grads = watched.backward(watched.loss_backward(1, loss_cache), cache)
+    output, cache = watched.forward(ids, **options)
+    if has_head:
+        loss, loss_cache = watched.loss(output, targets, weights)
+        _, grads = watched.backward(watched.loss_backward(1, loss_cache), cache)
+    else:
+        check_shape("targets", targets, *output.shape)
+        loss, (_, grads) = (output * targets).sum(), watched.backward(targets, cache)
 
-    values |= {"logits": logits, "loss": np.asarray(loss)}
+    values["loss"] = np.asarray(loss)
     for name, kind in EMBEDDINGS.items():
         if part := getattr(watched, name, None):
             values[f"parameter.{kind}_embedding.weight"] = part.table
@@ -124,6 +138,69 @@ def record(
     for i, layer in enumerate(stack.layers):
         record_heads(f"layers.{i}.attention.", layer.attention.branch, keep, values)
     return {name: np.array(value, order="C") for name, value in values.items()}
+
+
+def record_folder(
+    folder: Path | str,
+    dtype: str | None = None,
+    given: dict[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Run the model of a folder, and return all values on the way.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As for :func:`load`, and ``dtype`` likewise.
+    given : dict of str to ndarray, optional
+        A recording with the ``ids`` and the ``targets`` or ``cotangents``, and whatever else the
+        model is given. Default: three sequences that are drawn.
+
+    Raises
+    ------
+    ValueError
+        If the recording lacks them, or they do not fit the model.
+    """
+    model, _ = load(folder, dtype)
+    if given is None:
+        given = drawn(model, settings_of(located(folder)).get("pad_token_id") or 0)
+    target = "targets" if hasattr(model, "readout") else "cotangents"
+    for name in ("ids", target):
+        if name not in given:
+            raise ValueError(
+                f"theirs: expected {name}, on which {folder} is to be run, got none"
+            )
+
+    def of(name):
+        array = given.get(name)
+        is_float = array is not None and array.dtype.kind == "f"
+        return array.astype(model.spec.dtype) if is_float else array
+
+    segment_ids = given.get("segment_ids")
+    if segment_ids is None and getattr(model, "segments", None):
+        segment_ids = np.zeros_like(given["ids"])  # as transformers takes it
+    return record(
+        model,
+        given["ids"],
+        of(target),
+        of("loss_weights"),
+        of("attention_mask"),
+        segment_ids,
+    )
+
+
+def drawn(model: Any, padding: int) -> dict[str, Any]:
+    """Draw what a model is given: three sequences without padding."""
+    rng = np.random.default_rng(0)
+    shape, vocabulary = (3, min(13, model.stack.length)), model.stack.vocabulary
+    # transformers gives the row of the padding no gradient, wherever its id stands
+    found = {"ids": (padding + rng.integers(1, vocabulary, shape)) % vocabulary}
+    if hasattr(model, "readout"):
+        found["targets"] = rng.integers(vocabulary, size=shape)
+    else:
+        found["cotangents"] = rng.normal(size=(*shape, model.spec.width))
+    if segments := getattr(model, "segments", None):
+        found["segment_ids"] = rng.integers(len(segments.table), size=shape)
+    return found
 
 
 def watch_model(model: Any, stack: Any, values: dict) -> None:
@@ -161,7 +238,8 @@ def watch_model(model: Any, stack: Any, values: dict) -> None:
                 watch(branch.hidden, values, p + "up")
     if stack.final_norm:
         watch(stack.final_norm, values, "final_norm")
-    watch(model.readout, values, "logits")
+    if hasattr(model, "readout"):
+        watch(model.readout, values, "logits")
 
 
 def watch(
@@ -202,6 +280,8 @@ NAMES = {"gamma": "weight", "beta": "bias"}
 
 def record_heads(p: str, branch: Any, keep: np.ndarray, values: dict) -> None:
     """Cut what is recorded of an attention into heads, and add its scores and weights."""
+    if window := branch.spec.window:
+        keep = keep & window_keep(keep.shape[-1], window)
     values |= {"heads": np.array(branch.heads), "key_heads": np.array(branch.key_heads)}
     for name in [name for name in values if p + "query_key_value" in name]:
         parts = np.split(values.pop(name), branch.edges, axis=-1)
@@ -234,17 +314,23 @@ def read_recording(path: Path | str) -> tuple[dict[str, np.ndarray], dict[str, f
 
     Floating-point numbers are widened to float64, bfloat16 among them. The unit is the gap
     between 1 and the next number; it is 0 for whole numbers. Numbers that were stored wide but
-    computed in bfloat16 are recognised by their digits.
+    computed in bfloat16 are recognised by their digits; parameters, which are not computed, may
+    have such digits in a wider program.
 
     Raises
     ------
     ValueError
         If the file is not a whole safetensors file, or holds anything but numbers, or NaN.
     """
+    return parsed(path, Path(path).read_bytes())
+
+
+def parsed(path, content):
+    """Return what the bytes of a file say, as ``read_recording`` does."""
     from safetensors import SafetensorError, deserialize
 
     try:
-        entries = deserialize(Path(path).read_bytes())
+        entries = deserialize(content)
     except (SafetensorError, ValueError) as error:
         raise ValueError(
             f"{path}: expected a whole safetensors file, got: {error}"
@@ -263,19 +349,20 @@ def read_recording(path: Path | str) -> tuple[dict[str, np.ndarray], dict[str, f
             array = (array.astype(np.uint32) << 16).view(np.float32)
         if dtype in FLOATS and np.isnan(array).any():
             raise ValueError(f"{path}: {name}: expected finite numbers, got NaN")
-        values[name], units[name] = array, unit(array, dtype)
+        given = name.startswith("parameter.")
+        values[name], units[name] = array, unit(array, dtype, given)
         if dtype in FLOATS:
             values[name] = array.astype(np.float64)
     return values, units
 
 
-def unit(array, dtype):
-    """Return the rounding unit of an array of a dtype, or of the bfloat16 that it holds."""
+def unit(array, dtype, given):
+    """Return the rounding unit of an array of a dtype, or of the bfloat16 computed in it."""
     if dtype in WHOLE:
         return 0.0
     with np.errstate(over="ignore"):
         single = array.astype(np.float32)
     narrow = (single == array).all() and (array != np.rint(array)).any()
-    if narrow and not (single.view(np.uint32) & 0xFFFF).any():
+    if narrow and not given and not (single.view(np.uint32) & 0xFFFF).any():
         return 2.0**-7
     return float(np.finfo({"BF16": "f4"}.get(dtype, FLOATS[dtype])).eps)

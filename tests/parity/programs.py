@@ -1,45 +1,9 @@
-"""Records a PyTorch program for the doctor: the recipe of book/doctor.md, and small models with it.
+"""Small PyTorch programs for the doctor, as other people write them.
 
-The models are written as other people write them, with mistakes that can be switched on.
+They have mistakes that can be switched on.
 """
 
-import numpy as np
 from parity.twins import F, torch
-
-
-class Recorder:
-    """Notes tensors by name, and after the backward pass writes them with their gradients."""
-
-    def __init__(self):
-        self.tensors, self.shapes = {}, {}
-
-    def __call__(self, name, tensor, heads=None):
-        """Note a tensor; with ``heads``, one of (B, T, H*d) that is recorded as (B, H, T, d)."""
-        if tensor.requires_grad:
-            tensor.retain_grad()
-        self.tensors[name], self.shapes[name] = tensor, heads
-        return tensor
-
-    def values(self, parameters):
-        """Return what was noted, the parameters, and all gradients, as NumPy arrays."""
-
-        def array(name, tensor):
-            tensor = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
-            heads = self.shapes.get(name)
-            return (tensor.unflatten(-1, (heads, -1)).transpose(1, 2) if heads else tensor).numpy()
-
-        found = {}
-        named = self.tensors | {f"parameter.{name}": p for name, p in parameters.items()}
-        for name, tensor in named.items():
-            found[name] = array(name, tensor)
-            if tensor.requires_grad:
-                grad = torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
-                found[f"gradient.{name}"] = array(name, grad)
-        # Both are recorded (in, out), and nn.Linear has (out, in).
-        for name in found:
-            if name.endswith(".weight") and found[name].ndim == 2 and "_embedding" not in name:
-                found[name] = found[name].T
-        return {name: np.array(value, order="C") for name, value in found.items()}
 
 
 class Coupled(torch.autograd.Function):
@@ -207,7 +171,8 @@ class Net:
         keep = torch.ones_like(lag, dtype=bool)
         if self.s.get("causal", True) and "no mask" not in self.wrong:
             keep = lag >= (source - length if "corner" in self.wrong else 0)
-        window = self.s.get("window")
+        windowed = p in self.s.get("windowed", [p]) or "window everywhere" in self.wrong
+        window = self.s.get("window") if windowed else None
         if window and "no window" not in self.wrong:
             keep = keep & (lag < window + ("window" in self.wrong))
         mask = self.s.get("mask")
