@@ -5,7 +5,7 @@ line: ``python -m transformer_core.interop --help``.
 """
 
 from transformer_core.interop.compare import Finding, compare
-from transformer_core.interop.folder import load, save
+from transformer_core.interop.folder import load, rows_of, save
 from transformer_core.interop.parity import parity
 from transformer_core.interop.recording import read_recording, record, write_recording
 
@@ -16,6 +16,7 @@ __all__ = [
     "parity",
     "read_recording",
     "record",
+    "rows_of",
     "save",
     "write_recording",
 ]
