@@ -1,8 +1,12 @@
 """Folders of weights that are whole, and all the ways in which they are not."""
 
 import json
+import re
+import sys
 import tracemalloc
 import warnings
+from fnmatch import fnmatch
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -224,7 +228,31 @@ DAMAGE = {
     ),
     "tokenizer no JSON": (
         lambda f: (f / "tokenizer.json").write_text("{"),
-        "tokenizer.json: expected a whole tokenizer",
+        "tokenizer.json: expected whole JSON",
+    ),
+    "another model type": (
+        lambda f: config(f, model_type="mistral"),
+        "config.json: model_type: expected 'llama', got 'mistral'",
+    ),
+    "windows": (
+        lambda f: config(f, use_sliding_window=True, sliding_window=4),
+        "config.json: use_sliding_window: expected False, got True",
+    ),
+    "another base of the rotation": (
+        lambda f: config(f, rope_theta=5e5),
+        "rope_parameters: rope_theta: expected 500000.0, as in rope_theta, got 10000.0",
+    ),
+    "another scaling of the rotation": (
+        lambda f: config(f, rope_scaling={"type": "linear", "factor": 2.0}),
+        "config.json: rope_parameters: rope_type: expected 'linear', .* got 'default'",
+    ),
+    "a rotation of a part": (
+        lambda f: config(f, partial_rotary_factor=0.5),
+        "config.json: partial_rotary_factor: expected 1.0, got 0.5",
+    ),
+    "a token no number": (
+        lambda f: (f / "generation_config.json").write_text('{"eos_token_id": [2, "x"]}'),
+        "eos_token_id: expected a whole number of at least -1, got 'x'",
     ),
 }
 
@@ -238,16 +266,93 @@ def test_damage_is_named_in_one_line(folder, name):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("damage", ["another width", "larger than its bytes"])
-def test_memory_is_bounded_by_the_file(folder, damage):
-    DAMAGE[damage][0](folder)
-    config(folder, vocab_size=10**9, hidden_size=10**6, num_attention_heads=4)
+def refused_in_little_memory(folder, message=None):
     tracemalloc.start()
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=message):
         load(folder)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5e6
+
+
+@pytest.mark.parametrize("damage", ["another width", "larger than its bytes"])
+def test_memory_is_bounded_by_the_file(folder, damage):
+    DAMAGE[damage][0](folder)
+    config(folder, vocab_size=10**9, hidden_size=10**6, num_attention_heads=4)
+    refused_in_little_memory(folder)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_there_are_no_more_layers_than_arrays(name, tmp_path):
+    save(MODELS[name], None, tmp_path / "folder")
+    layers = "n_layer" if name == "gpt2" else "num_hidden_layers"
+    config(tmp_path / "folder", **{layers: 10**9})
+    names = len(load_file(tmp_path / "folder" / WEIGHTS))
+    message = f"config.json: {layers}: expected at most {names}, got 1000000000"
+    refused_in_little_memory(tmp_path / "folder", message)
+
+
+def test_numbers_that_the_dtype_of_the_model_cannot_hold_are_refused(tmp_path):
+    model = modern(dtype="float64")
+    model.tokens.table[0, 0] = 1e300
+    save(model, None, tmp_path / "folder")
+    load(tmp_path / "folder")
+    with pytest.raises(ValueError, match="embed_tokens.weight: expected finite numbers of float32"):
+        load(tmp_path / "folder", "float32")
+
+
+WINDOWS = {
+    "use_sliding_window": True,
+    "sliding_window": 4,
+    "max_window_layers": 1,
+    "layer_types": ["full_attention", "sliding_attention"],
+}
+SCALED = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 6,
+}
+FUZZ = None, "x", [1], {"a": 1}, -1, 1e400, 10**400, True
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_setting_is_checked(name, tmp_path):
+    save(MODELS[name], None, tmp_path / "folder")
+    path = tmp_path / "folder" / "config.json"
+    settings = json.loads(path.read_text())
+    if name == "qwen3":
+        settings |= WINDOWS
+    if "rope_parameters" in settings:
+        settings |= {"rope_parameters": SCALED, "rope_scaling": None, "rope_theta": None}
+    path.write_text(json.dumps(settings))
+    load(tmp_path / "folder")
+    nested = settings.get("rope_parameters", {})
+    for setting in settings.keys() | nested.keys():
+        for value in FUZZ:
+            changed = settings | {setting: value}
+            if setting in nested:
+                changed = settings | {"rope_parameters": nested | {setting: value}}
+            path.write_text(json.dumps(changed))
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    load(tmp_path / "folder")
+            except ValueError as error:
+                text = str(error)
+                # What is legal may not fit the arrays.
+                arrays = value in (None, True) and re.search("expected the shape|got none", text)
+                assert "\n" not in text and (setting in text or arrays), (setting, value, text)
+
+
+def test_null_says_nothing_of_the_rotation(folder):
+    expected, _ = load(folder)
+    config(folder, rope_theta=None, rope_parameters=None, model_type="gone")
+    assert load(folder)[0].spec == expected.spec
+    config(folder, rope_parameters={"rope_type": None, "rope_theta": 10000})
+    assert load(folder)[0].spec == expected.spec
 
 
 def sharded(folder, **map_changes):
@@ -277,8 +382,21 @@ def test_shards_are_read(folder):
     [
         ({"model.norm.weight": "elsewhere.safetensors"}, "expected the file elsewhere.safetensors"),
         ({"model.norm.weight": "../other.safetensors"}, "weight_map of names of files"),
-        ({"extra": "model-00001-of-00002.safetensors"}, "'extra' is in the index alone"),
-        ({"model.norm.weight": None}, "'model.norm.weight' is in the shards alone"),
+        (
+            {"extra": "model-00001-of-00002.safetensors"},
+            "'extra' is in no shard, expected in model-00001-of-00002.safetensors",
+        ),
+        (
+            {"model.norm.weight": None},
+            "'model.norm.weight' is in model-0000.-of-00002.safetensors, expected in none",
+        ),
+        (
+            {
+                "lm_head.weight": "model-00002-of-00002.safetensors",
+                "model.embed_tokens.weight": "model-00001-of-00002.safetensors",
+            },
+            "is in model-0000(.)-of-00002.safetensors, expected in model-0000(?!\\1)",
+        ),
     ],
 )
 def test_an_index_that_does_not_fit_its_shards_is_named(folder, changes, message):
@@ -417,9 +535,167 @@ def test_numbers_that_a_dtype_cannot_hold_are_refused(tmp_path):
 
 
 def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(tmp_path):
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-
-    many = Tokenizer(WordLevel({f"w{i}": i for i in range(21)}, unk_token="w0"))
     with pytest.raises(ValueError, match="tokenizer: expected at most 20 tokens, got 21"):
-        save(modern(), many, tmp_path / "folder")
+        save(modern(), pieces(21), tmp_path / "folder")
+    save(modern(), pieces(20), tmp_path / "folder")
+    pieces(21).save(str(tmp_path / "folder" / "tokenizer.json"))
+    with pytest.raises(ValueError, match="tokenizer.json: expected at most 20 tokens, got 21"):
+        load(tmp_path / "folder")
+
+
+def pieces(number):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
+    return Tokenizer(WordPiece({f"w{i}": i for i in range(number)}, unk_token="w0"))
+
+
+PRECOMPILED = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}
+HOSTILE = {
+    "a table of a size that it says": (
+        {"normalizer": PRECOMPILED | {"precompiled_charsmap": "/////w=="}},
+        "tokenizer.json: normalizer: expected one of BertNormalizer, .* got 'Precompiled'",
+    ),
+    "a table that is none": ({"normalizer": PRECOMPILED}, "normalizer: .* got 'Precompiled'"),
+    "without its type": ({"normalizer": {"precompiled_charsmap": "AAAA"}}, "normalizer: .* None"),
+    "in a sequence": (
+        {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, PRECOMPILED]}},
+        "normalizer: .* got 'Precompiled'",
+    ),
+    "a sequence of nothing": ({"normalizer": {"type": "Sequence", "normalizers": 5}}, "whole"),
+    "another model": ({"model": {"type": "Unigram", "unk_id": 0, "vocab": []}}, "got 'Unigram'"),
+    "no model": ({"model": None}, "model: .* got None"),
+    "another pre-tokenizer": ({"pre_tokenizer": {"type": "Digits"}}, "got 'Digits'"),
+    "another post-processor": ({"post_processor": {"type": "BertProcessing"}}, "got 'BertProcess"),
+    "another decoder": ({"decoder": {"type": "CTC"}}, "got 'CTC'"),
+    "padding without end": (
+        {
+            "padding": {
+                "strategy": {"Fixed": 10**12},
+                "direction": "Right",
+                "pad_to_multiple_of": None,
+                "pad_id": 0,
+                "pad_type_id": 0,
+                "pad_token": "w0",
+            }
+        },
+        "padding: expected at most 12 tokens, got 1000000000000",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_tokenizer_is_refused(name, folder):
+    changes, message = HOSTILE[name]
+    path = folder / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(pieces(20).to_str()) | changes))
+    with pytest.raises(ValueError, match=message) as raised:
+        load(folder)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_checked_of_a_tokenizer_is_what_is_read(folder):
+    text = pieces(20).to_str()
+    twice = f'{{"normalizer": {json.dumps(PRECOMPILED)}, {text[1:]}'
+    (folder / "tokenizer.json").write_text(twice)
+    _, tokenizer = load(folder)
+    assert tokenizer.normalizer is None
+
+
+def test_a_tokenizer_without_the_type_of_its_model_is_read(folder):
+    content = json.loads(pieces(20).to_str())
+    del content["model"]["type"]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    assert load(folder)[1].encode("w7").ids == [7]
+
+
+PANICS = {
+    "a prefix that is not there": {
+        "model": {
+            "type": "BPE",
+            "vocab": {"a": 0, "b": 1, "ab": 2},
+            "merges": [["a", "b"]],
+            "continuing_subword_prefix": "AAAA",
+        }
+    },
+    "a template with a token that is not there": {
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"SpecialToken": {"id": "w0", "type_id": 0}}],
+            "special_tokens": {},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", PANICS)
+def test_a_panic_of_the_library_is_an_error(name, folder):
+    content = json.loads(pieces(20).to_str()) | PANICS[name]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="tokenizer.json: expected a whole tokenizer, got:"):
+        load(folder)
+
+
+def test_the_ids_of_tokens_with_a_meaning_are_those_of_the_tokenizer(tmp_path):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
+    pairs = Tokenizer(WordPiece({"[UNK]": 0, "a": 1, "<|endoftext|>": 7}, unk_token="[UNK]"))
+    for name, tokenizer, end in (
+        ("with", pairs, 7),
+        ("without", pieces(20), None),
+        ("no", None, None),
+    ):
+        save(modern(), tokenizer, tmp_path / name)
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        assert config["eos_token_id"] == config["bos_token_id"] == end, name
+        assert config["pad_token_id"] is None
+
+
+def test_the_ids_of_a_folder_are_written_again(folder, tmp_path):
+    config(folder, bos_token_id=10**12, eos_token_id=4, pad_token_id="gone")
+    (folder / "generation_config.json").write_text('{"eos_token_id": [5, 6]}')
+    pieces(20).save(str(folder / "tokenizer.json"))
+    save(*load(folder), tmp_path / "again")
+    again = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert again["bos_token_id"] == 10**12 and again["eos_token_id"] == [5, 6]
+    assert "pad_token_id" not in again
+    special = json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())
+    assert special["eos_token"] == "w5" and "bos_token" not in special
+
+
+def test_what_is_no_folder_is_fetched_from_the_hub_without_its_folders(folder, monkeypatch):
+    (folder / "onnx").mkdir()
+    for other in "README.md", "onnx/model.safetensors", "onnx/config.json", "pytorch_model.bin":
+        (folder / other).write_text("other")
+
+    def snapshot_download(repo_id, allow_patterns, ignore_patterns):
+        assert repo_id == "owner/name"
+        fetched = folder.parent / "fetched"
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            name = path.relative_to(folder).as_posix()
+            if any(fnmatch(name, each) for each in allow_patterns) and not any(
+                fnmatch(name, each) for each in ignore_patterns
+            ):
+                (fetched / name).parent.mkdir(parents=True, exist_ok=True)
+                (fetched / name).write_bytes(path.read_bytes())
+        return str(fetched)
+
+    hub = SimpleNamespace(snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    expected, found = load(folder)[0].parameters(), load("owner/name")[0].parameters()
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array)
+    fetched = {path.name for path in (folder.parent / "fetched").iterdir()}
+    assert fetched == {"config.json", WEIGHTS}
+
+
+def test_what_the_hub_says_is_an_error_of_one_line(monkeypatch):
+    def snapshot_download(repo_id, **patterns):
+        raise RuntimeError("401\n\nRepository not found")
+
+    hub = SimpleNamespace(snapshot_download=snapshot_download)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    with pytest.raises(OSError, match="owner/name: cannot be fetched .*: 401 Repository not found"):
+        load("owner/name")

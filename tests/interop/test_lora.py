@@ -5,9 +5,12 @@ import pytest
 from helpers.witnesses import normal, randomise
 from safetensors.numpy import load_file, save_file
 
+from transformer_core.interop import rows_of
 from transformer_core.interop.lora import CONFIG, TENSORS, load_adapter, save_adapter
-from transformer_core.layers import EncoderLayer, LayerSpec, add_lora
+from transformer_core.interop.rows import in_their_layout
+from transformer_core.layers import AttentionSpec, EncoderLayer, LayerSpec, NormSpec, add_lora
 from transformer_core.layers.lora import lora_layers
+from transformer_core.models import BertEncoder, Gpt, StackSpec
 
 NAMES = {"attention.branch.output": "attention.output.dense"}
 PREFIX = "base_model.model."
@@ -76,6 +79,14 @@ def test_the_scale_of_rslora_is_alpha_over_the_root_of_r(adapted, tmp_path):
         ({"r": 3}, "expected shape"),
         ({"r": None}, "r: expected a positive number, got None"),
         ({"lora_alpha": "3"}, "lora_alpha: expected a positive number, got '3'"),
+        ({"lora_alpha": 1e400}, "lora_alpha: expected a positive number, got inf"),
+        ({"lora_alpha": True}, "lora_alpha: expected a positive number, got True"),
+        ({"use_rslora": "false"}, "use_rslora: expected false, got 'false'"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights: expected true, got 'pissa'"),
+        ({"layer_replication": [[0, 1], [0, 1]]}, "layer_replication: expected null, got"),
+        ({"use_qalora": True}, "use_qalora: expected null, got True"),
+        ({"alora_invocation_tokens": [1]}, "alora_invocation_tokens: expected null, got"),
+        ({"of_tomorrow": None}, "setting: expected one of .*, got 'of_tomorrow'"),
     ],
 )
 def test_another_kind_of_adapter_is_named_and_changes_nothing(adapted, tmp_path, settings, message):
@@ -85,6 +96,93 @@ def test_another_kind_of_adapter_is_named_and_changes_nothing(adapted, tmp_path,
     with pytest.raises(ValueError, match=message):
         load_adapter(tmp_path, model)
     assert not lora_layers(model)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda b: b * np.nan, "hidden.lora_B.weight: expected finite numbers"),
+        (lambda b: b.astype(np.int8), "hidden.lora_B.weight: expected floating-point numbers, got"),
+        (lambda b: b + 1e300, "hidden.lora_B.weight: expected finite numbers of float32"),
+    ],
+)
+def test_numbers_that_are_no_finite_floats_here_are_named(adapted, tmp_path, change, message):
+    save_adapter(tmp_path, adapted)
+    tensors = load_file(tmp_path / TENSORS)
+    name = f"{PREFIX}feed_forward.branch.hidden.lora_B.weight"
+    save_file(tensors | {name: change(tensors[name])}, tmp_path / TENSORS)
+    model = EncoderLayer(LayerSpec(6, 2, 7, "pre"), np.random.default_rng(1))
+    with pytest.raises(ValueError, match=message):
+        load_adapter(tmp_path, model)
+    assert not lora_layers(model)
+
+
+def published():
+    """A BERT and a Gpt whose heads share keys, so that the parts of one matrix differ in width."""
+    rng, stack = np.random.default_rng(1), StackSpec(9, 8, 2)
+    spec = LayerSpec(8, 2, 10, "post", feed_forward="gelu", dtype="float64")
+    bert = BertEncoder(spec, stack, rng, 2, True, False)
+    attention = AttentionSpec(4, 6, 6, False, 2, "rotary_halves")
+    norm = NormSpec("rms_norm")
+    spec = LayerSpec(8, attention, 10, "pre", norm, "swiglu", dtype="float64")
+    return {"bert": randomise(bert, rng), "llama": randomise(Gpt(spec, stack, rng), rng)}
+
+
+PARTS = {
+    "bert": ["self.query", "self.value", "intermediate.dense"],
+    "llama": ["self_attn.q_proj", "self_attn.v_proj", "mlp.down_proj"],
+}
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("family", PARTS)
+def test_adapters_of_parts_of_a_matrix_are_one(family, parts, tmp_path, rng):
+    model, plain = published()[family], published()[family]
+    ends = tuple(PARTS[family][3 - parts :])
+    rows = [row for row in rows_of(model) if row.theirs.removesuffix(".weight").endswith(ends)]
+    rows = [row for row in rows if row.theirs.endswith("weight")]
+    assert len(rows) == 2 * parts
+    matrices = in_their_layout(rows_of(plain), plain.parameters())
+    tensors = {}
+    for row in rows:
+        a, b = normal(rng, (2, row.shape[1])), normal(rng, (row.shape[0], 2))
+        name = row.theirs.removesuffix(".weight")
+        tensors |= {f"{PREFIX}{name}.lora_A.weight": a, f"{PREFIX}{name}.lora_B.weight": b}
+        matrices[row.theirs][...] += 3 / 2 * b @ a
+    save_file(tensors, tmp_path / TENSORS)
+    settings = {"peft_type": "LORA", "r": 2, "lora_alpha": 3}
+    (tmp_path / CONFIG).write_text(json.dumps(settings))
+    load_adapter(tmp_path, model, rows_of(model))
+    ids = np.array([[3, 0, 5], [7, 7, 1]])
+    context = {"segment_ids": ids % 2} if family == "bert" else {}
+    expected, _ = plain.forward(ids, **context)
+    np.testing.assert_allclose(model.forward(ids, **context)[0], expected, atol=1e-12)
+
+
+def test_an_adapter_of_a_whole_matrix_is_several_that_share_a(tmp_path, rng):
+    models = published()
+    for family, model in models.items():
+        rows = rows_of(model)
+        add_lora(model, ["query_key_value"], 2, 3.0, rng)
+        randomise(model, rng)
+        save_adapter(tmp_path / family, model, rows)
+        again = published()[family]
+        load_adapter(tmp_path / family, again, rows)
+        for name, array in model.parameters().items():
+            assert np.array_equal(again.parameters()[name], array), name
+    tensors = load_file(tmp_path / "bert" / TENSORS)
+    start = f"{PREFIX}encoder.layer.1.attention.self"
+    for part in "key", "value":
+        a, query = tensors[f"{start}.{part}.lora_A.weight"], f"{start}.query.lora_A.weight"
+        assert np.array_equal(a, tensors[query])
+        assert tensors[f"{start}.{part}.lora_B.weight"].shape == (8, 2)
+
+
+def test_a_layer_without_a_row_is_named(adapted, tmp_path):
+    with pytest.raises(
+        ValueError, match="names: expected one of attention.branch.output, got none"
+    ):
+        save_adapter(tmp_path, adapted, [])
 
 
 def test_tensors_that_fit_no_layer_are_named(adapted, tmp_path):

@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from interop.models import make
 
 from transformer_core.interop import load, save
+from transformer_core.interop.__main__ import main
 from transformer_core.interop.parity import kept_in, parity
 
 torch = pytest.importorskip("torch")
@@ -148,6 +150,69 @@ def test_what_is_written_is_what_was_read(folder, tmp_path):
     assert (tmp_path / "ours" / name).read_bytes() == (folder / name).read_bytes()
     again, _ = load(tmp_path / "ours")
     assert again.spec == model.spec and again.stack == model.stack
+
+
+@pytest.mark.parametrize(
+    "folder", ["bert, pooler", "gpt2, not tied", "llama", "qwen3, windows"], indirect=True
+)
+def test_what_is_written_is_opened_there(folder, tmp_path):
+    model, _ = load(folder)
+    save(model, None, tmp_path / "ours")
+    found = parity(tmp_path / "ours")
+    assert max(found.hidden) <= 1e-10 and found.output <= 1e-10
+    assert len(found.arrays) == len(parity(folder).arrays)
+    for entry in found.arrays:
+        assert entry.value_error == 0 and entry.gradient_error <= 1e-9, entry.row.theirs
+
+
+@pytest.mark.parametrize("folder", ["llama"], indirect=True)
+def test_the_table_of_contents_is_printed(folder, capsys):
+    found = parity(folder, "float32")
+    assert main(["parity", str(folder), "--dtype", "float32"]) == 0
+    assert capsys.readouterr().out == f"{found}\n"
+    head, *lines, hidden, ends = str(found).splitlines()
+    assert head.split() == [*("name there name here equation T value gradient".split())]
+    assert len(lines) == len(found.arrays)
+    name = "model.layers.1.self_attn.k_proj.weight"
+    (line,) = (line for line in lines if line.startswith(name))
+    place = ["decoder.layer_1.attention.branch.query_key_value.weight", "[1]"]
+    assert line.split()[:-1] == [name, *place, "eq:linear", "T", "0e+00"]
+    assert len(hidden.removeprefix("hidden states: ").split()) == 3
+    assert ends == f"output {found.output:.0e}, loss {found.loss:.0e}"
+    assert main(["parity", str(folder / "none")]) == 1
+    assert capsys.readouterr().err.startswith("error: folder: expected a folder, or an id")
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_continuation_stops_at_its_end(family, tmp_path):
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+
+    model = make(family, np.float32, tied=False)
+    ids, written = np.array([[3, 1]]), []
+    logits, state = model.prefill(ids)
+    for _ in range(10):
+        written.append(int(logits[0].argmax()))
+        logits, state = model.step(np.array(written[-1:]), state)
+    end = max(range(9), key=lambda i: i * (written[i] not in written[:i]))
+    assert end > 0
+    tokens = {f"w{i}": i for i in range(11) if i != written[end]} | {"<|endoftext|>": written[end]}
+    save(model, Tokenizer(WordPiece(tokens, unk_token="w0")), tmp_path / "ours")
+    save(*load(tmp_path / "ours"), tmp_path / "again")
+    for folder in tmp_path / "ours", tmp_path / "again":
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        found = theirs.generate(torch.tensor(ids), max_new_tokens=10, do_sample=False)
+        assert found[0].tolist() == [3, 1, *written[: end + 1]]
+        assert transformers.AutoTokenizer.from_pretrained(folder).eos_token == "<|endoftext|>"
+
+
+def test_the_ends_of_a_folder_are_written_again(tmp_path):
+    theirs = reference(*CASES["llama"])
+    theirs.config.eos_token_id = theirs.generation_config.eos_token_id = [5, 6]
+    theirs.save_pretrained(tmp_path / "theirs")
+    save(*load(tmp_path / "theirs"), tmp_path / "ours")
+    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "ours").generation_config
+    assert (found.eos_token_id, found.bos_token_id, found.pad_token_id) == ([5, 6], 1, 0)
 
 
 @pytest.mark.parametrize(

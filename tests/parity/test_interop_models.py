@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 from helpers.texts import ROOT
+from safetensors.numpy import load_file
 
 from book.living_models import read_script
 from studies._minilm import SHA256, minilm_folder
@@ -103,6 +104,7 @@ def test_the_gpt_writes_the_same_text_there(folder):
     prompt = "Return the sum of"
     ids = writer.pairs.encode(prompt)[np.newaxis]
     assert there(prompt)["input_ids"] == [*ids[0]]
+    assert theirs.generation_config.eos_token_id == writer.pairs.special["<|endoftext|>"]
     ours, _ = writer.gpt.forward(ids)
     with torch.no_grad():
         found = theirs(torch.tensor(ids)).logits.numpy()
@@ -164,6 +166,31 @@ def test_a_published_model_is_the_same_here():
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     near, far = vectors[0] @ vectors[1], vectors[0] @ vectors[2]
     assert near > 0.6 > 0.2 > far
+
+
+def test_a_published_model_is_written_as_it_was_read(tmp_path):
+    place = mini_lm()
+    save(*load(place), tmp_path / "ours")
+    name = "model.safetensors"
+    assert load_file(tmp_path / "ours" / name).keys() == load_file(place / name).keys() - {
+        "embeddings.position_ids"
+    }
+    before, after = (
+        transformers.AutoTokenizer.from_pretrained(each) for each in (place, tmp_path / "ours")
+    )
+    pairs = ["how do I stack arrays", "bananas"], ["vertically", "vstack: stack " * 90]
+    for settings in {}, {"padding": True}, {"truncation": True, "padding": True}:
+        expected = before(*pairs, **settings)
+        assert expected["token_type_ids"][0][-1] == 1 or "padding" in settings
+        assert dict(after(*pairs, **settings)) == dict(expected)
+    assert after.model_max_length == before.model_max_length == 512
+    assert after.special_tokens_map == before.special_tokens_map
+    given = before(*pairs, padding=True, truncation=True, return_tensors="pt")
+    states = [
+        transformers.AutoModel.from_pretrained(each).eval()(**given).last_hidden_state
+        for each in (place, tmp_path / "ours")
+    ]
+    assert torch.equal(*states)
 
 
 def test_the_hash_of_another_file_is_refused(tmp_path):

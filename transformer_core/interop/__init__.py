@@ -5,7 +5,7 @@ line: ``python -m transformer_core.interop --help``.
 """
 
 from transformer_core.interop.compare import Finding, compare
-from transformer_core.interop.folder import load, save
+from transformer_core.interop.folder import load, rows_of, save
 from transformer_core.interop.parity import parity
 from transformer_core.interop.recorder import Recorder
 from transformer_core.interop.recording import (
@@ -24,6 +24,7 @@ __all__ = [
     "read_recording",
     "record",
     "record_folder",
+    "rows_of",
     "save",
     "write_recording",
 ]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_core.foundation.checks import LARGEST_SIZE, check_rate
 from transformer_core.interop.config import ACTIVATIONS, Config, Plan, name_of
 from transformer_core.interop.rows import Row, dense, embedding, norm
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec, TiedReadout
@@ -25,10 +26,13 @@ DEFAULTS = {
 REACH = {"relu": 0.0, "gelu": 9.0, "gelu_tanh": 9.0, "silu": 40.0}
 
 
-def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
-    """Return what a configuration of the family describes."""
+def plan(
+    settings: dict, architecture: str, pooler: bool = False, most: int = LARGEST_SIZE
+) -> Plan:
+    """Return what a configuration of the family describes, of so many layers at most."""
     config = Config(settings, DEFAULTS)
     config.expect(
+        model_type="bert",
         position_embedding_type="absolute",
         is_decoder=False,
         add_cross_attention=False,
@@ -37,14 +41,14 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
     width, vocabulary = config.number("hidden_size"), config.number("vocab_size")
     hidden, layers = (
         config.number("intermediate_size"),
-        config.number("num_hidden_layers"),
+        config.number("num_hidden_layers", most=most),
     )
     length, segments = (
         config.number("max_position_embeddings"),
         config.number("type_vocab_size"),
     )
     masked = architecture == "BertForMaskedLM"
-    pooler = not masked and any("pooler." in name for name in names)
+    pooler = pooler and not masked
 
     def build(dtype, tied=True, recompute=False):
         spec = LayerSpec(
@@ -52,9 +56,9 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
             config.number("num_attention_heads"),
             hidden,
             "post",
-            NormSpec("layer_norm", config["layer_norm_eps"]),
+            NormSpec("layer_norm", config.real("layer_norm_eps")),
             config.choice("hidden_act", ACTIVATIONS),
-            config["hidden_dropout_prob"],
+            config.real("hidden_dropout_prob", check_rate),
             dtype,
         )
         stack = StackSpec(vocabulary, length, layers, recompute)

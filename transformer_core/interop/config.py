@@ -1,9 +1,15 @@
 """What the families share of reading and writing ``config.json``."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from transformer_core.foundation.checks import check_choice, check_positive_int
+from transformer_core.foundation.checks import (
+    LARGEST_SIZE,
+    check_choice,
+    check_positive,
+    check_whole,
+)
 from transformer_core.interop.rows import Row
 from transformer_core.layers.layer import Layer
 
@@ -15,6 +21,17 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "silu": "silu",
     "swish": "silu",
+}
+
+
+# What the kinds of JSON are called in messages.
+KINDS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "settings by name",
+    type(None): "null",
 }
 
 
@@ -45,10 +62,32 @@ class Config:
     def __getitem__(self, name: str) -> Any:
         return self.settings.get(name)
 
-    def number(self, name: str) -> int:
-        """Return a setting that has to be a positive whole number."""
+    def kind(self, name: str, *kinds: type) -> Any:
+        """Return a setting of one of some kinds; true and false are no numbers."""
         value = self.settings.get(name)
-        check_positive_int(f"config.json: {name}", value)
+        is_number = not isinstance(value, bool) or bool in kinds
+        if not (isinstance(value, kinds) and is_number):
+            expected = " or ".join(dict.fromkeys(KINDS[kind] for kind in kinds))
+            raise ValueError(
+                f"config.json: {name}: expected {expected}, got {value!r:.60}"
+            )
+        return value
+
+    def number(self, name: str, least: int = 1, most: int = LARGEST_SIZE) -> int:
+        """Return a setting that has to be a whole number."""
+        value = self.settings.get(name)
+        check_whole(f"config.json: {name}", value, least)
+        if value > most:
+            raise ValueError(
+                f"config.json: {name}: expected at most {most}, got {value}"
+            )
+        return value
+
+    def real(self, name: str, check: Callable = check_positive) -> float:
+        """Return a setting that has to be a real number which passes a check."""
+        value = self.kind(name, int, float)
+        is_float = abs(value) <= sys.float_info.max
+        check(f"config.json: {name}", value if is_float else float("inf"))
         return value
 
     def choice(self, name: str, choices: Mapping[str, str]) -> str:

@@ -1,9 +1,10 @@
 """Folders of weights as the library ``transformers`` writes them: read, and written."""
 
+import json
 import re
 import shutil
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from types import ModuleType
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from transformer_core.foundation.checks import check_choice
+from transformer_core.foundation.checks import check_choice, check_whole
 from transformer_core.foundation.files import read_json, to_json
 from transformer_core.interop import bert, gpt2, llama
-from transformer_core.interop.rows import in_their_layout
+from transformer_core.interop.rows import Row, in_their_layout
 from transformer_core.interop.weights import WHOLE, Weights, is_buffer
 from transformer_core.models import BertEncoder, Gpt
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+GENERATION = "generation_config.json"
 FAMILIES: dict[str, ModuleType] = {  # by architecture
     "BertForMaskedLM": bert,
     "BertModel": bert,
@@ -43,6 +45,25 @@ SPECIAL = {  # tokens that have a meaning, by what tokenizer_config.json calls t
     "mask_token": "[MASK]",
     "bos_token": "<|endoftext|>",
     "eos_token": "<|endoftext|>",
+}
+IDS = "bos_token_id", "eos_token_id", "pad_token_id"
+# What the published tokenizers of the families are made of. The library takes memory for the table
+# of another kind, Precompiled, as the file says, and ends the process where there is none.
+PARTS = {
+    "model": ("BPE", "WordPiece"),
+    "normalizer": ("BertNormalizer", "NFC", "Prepend", "Replace"),
+    "pre_tokenizer": ("BertPreTokenizer", "ByteLevel", "Metaspace", "Split"),
+    "post_processor": ("ByteLevel", "TemplateProcessing"),
+    "decoder": (
+        *("ByteFallback", "ByteLevel", "Fuse", "Metaspace"),
+        *("Replace", "Strip", "WordPiece"),
+    ),
+}
+SEQUENCES = {
+    "normalizer": "normalizers",
+    "pre_tokenizer": "pretokenizers",
+    "post_processor": "processors",
+    "decoder": "decoders",
 }
 
 
@@ -95,10 +116,15 @@ def load(
         stored = {weights.dtype(names[row.theirs]) for row in rows}
         dtype = "float64" if stored == {"F64"} else "float32"
     check_choice("dtype", dtype, ("float32", "float64"))
-    tokenizer = tokenizer_of(place)
+    token_ids = token_ids_of(place, settings)
     model: Any = plan.build(dtype, tied, recompute)
+    path = place / TOKENIZER
+    tokenizer = read_tokenizer(path, model, str(path)) if path.exists() else None
     for name, view in in_their_layout(rows, model.parameters()).items():
-        view[...] = finite(weights[names[name]], f"{place}: {name}")
+        with np.errstate(over="ignore"):  # what overflows is not finite
+            view[...] = weights[names[name]]
+        check_finite(f"{place}: {name}", view)
+    model.token_ids = token_ids  # what config.json says of them, for save
     return model, tokenizer
 
 
@@ -125,13 +151,8 @@ def save(
         If the model has a part that the published ones do not have, a number does not fit the
         dtype, or there is something in the folder.
     """
-    family, model = family_of(model)
-    config = family.config_of(model)
-    names = {"pooler."} if getattr(model, "pooler", None) else set()
-    plan = family.plan(config, config["architectures"][0], names)
-    rows = plan.rows
-    if "readout.weight" in model.parameters():
-        rows = [*rows, plan.readout]
+    token_ids = getattr(model, "token_ids", None)
+    model, config, rows = described(model)
     stored = check_choice_of(dtype, model.spec.dtype)
     arrays = in_their_layout(rows, model.parameters())
     config["dtype"] = config["torch_dtype"] = stored
@@ -142,9 +163,8 @@ def save(
     # A folder beside it takes its place when it is whole.
     draft = Path(mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
+        config |= write_tokenizer(draft, tokenizer, model, token_ids)
         (draft / CONFIG).write_bytes(to_json("config", config))
-        if tokenizer is not None:
-            write_tokenizer(draft, tokenizer, model)
         write_weights(draft / WHOLE, arrays, stored)
         draft.chmod(0o755)
         with suppress(FileNotFoundError):
@@ -154,11 +174,10 @@ def save(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def finite(array, where):
-    """Return an array of finite numbers as it is."""
+def check_finite(name, array):
+    """Raise ``ValueError`` unless all numbers of an array are finite in its dtype."""
     if not np.isfinite(array).all():
-        raise ValueError(f"{where}: expected finite numbers, got others")
-    return array
+        raise ValueError(f"{name}: expected finite numbers of {array.dtype}")
 
 
 def located(folder):
@@ -174,7 +193,11 @@ def located(folder):
 
     try:
         return Path(
-            snapshot_download(str(folder), allow_patterns=["*.json", "*.safetensors"])
+            snapshot_download(
+                str(folder),
+                allow_patterns=["*.json", "*.safetensors"],
+                ignore_patterns=["*/*"],  # other formats, in folders of their own
+            )
         )
     except Exception as error:  # of many kinds: the network, the id, access
         text = " ".join(str(error).split())[:200]
@@ -186,13 +209,32 @@ def settings_of(place):
     path = place / CONFIG
     if not path.exists():
         raise ValueError(f"{place}: expected {CONFIG}, got none")
-    settings = read_json(path, path.read_bytes())
-    if not isinstance(settings, dict):
-        raise ValueError(f"{path}: expected settings by name, got {settings!r:.60}")
+    settings = read_settings(path)
     named = settings.get("architectures")
     architecture = named[0] if isinstance(named, list) and named else named
     check_choice(f"{path}: architectures", architecture, FAMILIES)
     return settings | {"architectures": [architecture]}
+
+
+def read_settings(path):
+    """Return the settings in a JSON file."""
+    settings = read_json(path, path.read_bytes())
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path}: expected settings by name, got {settings!r:.60}")
+    return settings
+
+
+def token_ids_of(place, settings):
+    """Return the ids of the tokens that begin, end and fill: first those for generation."""
+    path = place / GENERATION
+    said = settings | (read_settings(path) if path.exists() else {})
+    ids = {name: said[name] for name in IDS if name in said}
+    for name, value in ids.items():
+        several = name == "eos_token_id" and isinstance(value, list)
+        for each in value if several else [value]:
+            if each is not None:
+                check_whole(f"{place}: {name}", each, least=-1)  # of old files: none
+    return ids
 
 
 def planned(place, settings, weights):
@@ -207,7 +249,8 @@ def planned(place, settings, weights):
     """
     (architecture,) = settings["architectures"]
     family = FAMILIES[architecture]
-    plan = family.plan(settings, architecture, set(weights))
+    pooler = any("pooler." in name for name in weights)
+    plan = family.plan(settings, architecture, pooler, len(weights))
     files = {}  # by the name in the plan
     prefix = PREFIXES[family]
     whole = any(name.startswith(prefix) for name in weights)
@@ -288,17 +331,79 @@ def named(names):
     return f"{names[0]!r}{more}"
 
 
-def tokenizer_of(place):
-    """Return the tokenizer of a folder, or None."""
-    path = place / TOKENIZER
-    if not path.exists():
-        return None
+def read_tokenizer(path, model, name):
+    """Return the tokenizer of a file, whose ids are rows of the model's table."""
     from tokenizers import Tokenizer
 
+    content = read_settings(path)
+    check_parts(name, content)
+    # What was checked is read, not the file: there a name may stand twice.
+    with library_errors(name):
+        tokenizer = Tokenizer.from_str(json.dumps(content))
+    rows, ids = len(model.tokens.table), tokenizer.get_vocab().values()
+    if max(ids, default=0) >= rows:
+        raise ValueError(f"{name}: expected at most {rows} tokens, got {max(ids) + 1}")
+    padding = tokenizer.padding or {}
+    for setting in "length", "pad_to_multiple_of":
+        if (padding.get(setting) or 0) > model.stack.length:
+            raise ValueError(
+                f"{name}: padding: expected at most {model.stack.length} tokens, got "
+                f"{padding[setting]}"
+            )
+    with library_errors(name):  # a template may name a token that is not there
+        tokenizer.encode("", "")
+    return tokenizer
+
+
+@contextmanager
+def library_errors(name):
+    """Turn what the library raises, panics too, into a ``ValueError`` of one line."""
     try:
-        return Tokenizer.from_str(path.read_text("utf-8"))
-    except Exception as error:  # the library raises no narrower one
-        raise ValueError(f"{path}: expected a whole tokenizer, got: {error}") from None
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        text = " ".join(str(error).split())
+        raise ValueError(f"{name}: expected a whole tokenizer, got: {text}") from None
+
+
+def check_parts(name, content):
+    """Raise ``ValueError`` unless a tokenizer is made of parts that the families have."""
+    model = content.get("model")
+    if isinstance(model, dict) and "type" not in model:  # of older files
+        model["type"] = "BPE" if "merges" in model else "WordPiece"
+    waiting = [(place, content.get(place)) for place in PARTS]
+    while waiting:
+        place, part = waiting.pop()
+        if part is None and place != "model":
+            continue
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "Sequence" and place in SEQUENCES:
+            inner = part.get(SEQUENCES[place])
+            inner = inner if isinstance(inner, list) else []
+            waiting += [(place, each) for each in inner]
+        else:
+            check_choice(f"{name}: {place}", kind, PARTS[place])
+
+
+def described(model):
+    """Return a model with all parts of the published one, its settings, and its rows."""
+    family, model = family_of(model)
+    config = family.config_of(model)
+    pooler = bool(getattr(model, "pooler", None))
+    plan = family.plan(config, config["architectures"][0], pooler)
+    own = "readout.weight" in model.parameters()
+    return model, config, [*plan.rows, plan.readout] if own else plan.rows
+
+
+def rows_of(model: Any) -> list[Row]:
+    """Return what the file of a model holds: each array, and where it stands in the model.
+
+    Parameters
+    ----------
+    model : Bert, BertEncoder or Gpt
+    """
+    return described(model)[2]
 
 
 def family_of(model):
@@ -318,22 +423,37 @@ def check_choice_of(dtype, default):
     return dtype or default
 
 
-def write_tokenizer(place, tokenizer, model):
-    """Write a tokenizer, and which of its tokens have a meaning."""
+def write_tokenizer(place, tokenizer, model, token_ids):
+    """Write a tokenizer, and which of its tokens have a meaning; return the ids for the settings.
+
+    They are those of the folder that the model was loaded from, and otherwise the tokenizer's: null
+    where it has none, because what is not said is the id of another vocabulary.
+    """
+    if tokenizer is None:
+        return dict.fromkeys(IDS) if token_ids is None else token_ids
     tokenizer.save(str(place / TOKENIZER))
-    read = tokenizer_of(place)
-    if read.get_vocab_size() > len(model.tokens.table):
-        raise ValueError(
-            f"tokenizer: expected at most {len(model.tokens.table)} tokens, got "
-            f"{read.get_vocab_size()}"
-        )
+    read = read_tokenizer(place / TOKENIZER, model, "tokenizer")
     special = {
         name: token
         for name, token in SPECIAL.items()
         if read.token_to_id(token) is not None
     }
+    if token_ids is None:
+        names = {name: special.get(name.removesuffix("_id")) for name in IDS}
+        token_ids = {
+            name: token and read.token_to_id(token) for name, token in names.items()
+        }
+    tokens = {i: token for token, i in read.get_vocab().items()}
+    for name, value in token_ids.items():
+        for each in (value if isinstance(value, list) else [value])[:1]:
+            if each in tokens:
+                special[name.removesuffix("_id")] = tokens[each]
     config = {"tokenizer_class": "PreTrainedTokenizerFast"} | special
+    config["model_max_length"] = model.stack.length
+    if isinstance(model, BertEncoder):
+        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     (place / "tokenizer_config.json").write_bytes(to_json("tokenizer", config))
+    return token_ids
 
 
 def write_weights(path, arrays, dtype):
@@ -341,8 +461,7 @@ def write_weights(path, arrays, dtype):
     from safetensors import TensorSpec, serialize_file
 
     for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name}: expected finite numbers")
+        check_finite(name, array)
     stored = {name: narrowed(name, array, dtype) for name, array in arrays.items()}
     specs = {
         name: TensorSpec(

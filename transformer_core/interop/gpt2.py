@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_core.foundation.checks import LARGEST_SIZE, check_rate
 from transformer_core.interop.config import ACTIVATIONS, Config, Plan, name_of
 from transformer_core.interop.rows import Row, dense, embedding, norm
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec, TiedReadout
@@ -18,19 +19,24 @@ DEFAULTS = {
     "activation_function": "gelu_new",
     "resid_pdrop": 0.1,
     "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": True,
 }
 
 
-def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
-    """Return what a configuration of the family describes."""
+def plan(
+    settings: dict, architecture: str, pooler: bool = False, most: int = LARGEST_SIZE
+) -> Plan:
+    """Return what a configuration of the family describes, of so many layers at most."""
     config = Config(settings, DEFAULTS)
     config.expect(
+        model_type="gpt2",
         scale_attn_weights=True,
         scale_attn_by_inverse_layer_idx=False,
         add_cross_attention=False,
     )
     width, vocabulary = config.number("n_embd"), config.number("vocab_size")
-    length, layers = config.number("n_positions"), config.number("n_layer")
+    length, layers = config.number("n_positions"), config.number("n_layer", most=most)
+    config.kind("tie_word_embeddings", bool)
     hidden = 4 * width if config["n_inner"] is None else config.number("n_inner")
 
     def build(dtype, tied=True, recompute=False):
@@ -39,9 +45,9 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
             config.number("n_head"),
             hidden,
             "pre",
-            NormSpec("layer_norm", config["layer_norm_epsilon"]),
+            NormSpec("layer_norm", config.real("layer_norm_epsilon")),
             config.choice("activation_function", ACTIVATIONS),
-            config["resid_pdrop"],
+            config.real("resid_pdrop", check_rate),
             dtype,
         )
         stack = StackSpec(vocabulary, length, layers, recompute)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from transformer_core.foundation.checks import LARGEST_SIZE, check_choice
 from transformer_core.interop.config import Config, Plan, name_of
 from transformer_core.interop.rows import Row, dense, embedding, norm
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec, TiedReadout
@@ -23,6 +24,7 @@ DEFAULTS = {
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
         "attention_bias": False,
+        "use_sliding_window": False,
     }
 }
 DEFAULTS["qwen3"] = DEFAULTS["llama"] | {
@@ -31,24 +33,33 @@ DEFAULTS["qwen3"] = DEFAULTS["llama"] | {
     "num_key_value_heads": 32,
     "head_dim": 128,
     "max_position_embeddings": 32768,
+    "sliding_window": 4096,
     "max_window_layers": 28,
 }
 GATED = {"silu": "swiglu", "gelu": "geglu", "gelu_pytorch_tanh": "geglu_tanh"}
+ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 TRANSFORMS = {"llama": "rotary_halves", "qwen3": "qk_norm_rotary_halves"}
 BASE = 10000.0
 
 
-def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
-    """Return what a configuration of one of the two families describes."""
-    family = settings["model_type"]
+def plan(
+    settings: dict, architecture: str, pooler: bool = False, most: int = LARGEST_SIZE
+) -> Plan:
+    """Return what a configuration of one of the two families describes, as for BERT."""
+    (family,) = (name for name, its in ARCHITECTURES.items() if its == architecture)
     config = Config(settings, DEFAULTS[family])
-    config.expect(mlp_bias=False, pretraining_tp=1, attention_dropout=0.0)
+    config.expect(
+        model_type=family, mlp_bias=False, pretraining_tp=1, attention_dropout=0.0
+    )
+    if family == "llama":
+        config.expect(use_sliding_window=False)
+    config.kind("tie_word_embeddings", bool)
     width, vocabulary = config.number("hidden_size"), config.number("vocab_size")
     hidden, layers = (
         config.number("intermediate_size"),
-        config.number("num_hidden_layers"),
+        config.number("num_hidden_layers", most=most),
     )
-    heads, eps = config.number("num_attention_heads"), config["rms_norm_eps"]
+    heads, eps = config.number("num_attention_heads"), config.real("rms_norm_eps")
     key_heads = (
         heads
         if config["num_key_value_heads"] is None
@@ -57,7 +68,7 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
     key_width = (
         width // heads if config["head_dim"] is None else config.number("head_dim")
     )
-    bias, windows = bool(config["attention_bias"]), windows_of(config, layers)
+    bias, windows = config.kind("attention_bias", bool), windows_of(config, layers)
     transform = rotary_of(config) | {"kind": TRANSFORMS[family]}
     if family == "qwen3":
         transform["eps"] = eps
@@ -130,35 +141,52 @@ def plan(settings: dict, architecture: str, names: set[str]) -> Plan:
 
 
 def rotary_of(config):
-    """Return the settings of the rotation, from the form of either version of the files."""
-    given = config["rope_parameters"] or config["rope_scaling"] or {}
-    given = dict(given)
-    base = given.pop("rope_theta", None) or config["rope_theta"] or BASE
-    kind = given.get("rope_type", given.get("type", "default"))
+    """Return the settings of the rotation: the forms of either version have to agree."""
+    said, places = {}, {}
+    for name in (
+        "rope_theta",
+        "partial_rotary_factor",
+        "original_max_position_embeddings",
+        "rope_scaling",
+        "rope_parameters",
+    ):
+        if config[name] is None:
+            continue
+        given = {name: config[name]}
+        if name in ("rope_scaling", "rope_parameters"):
+            given = config.kind(name, dict)
+            given = {"rope_type": given.get("type", "default")} | given
+        for key, value in given.items():
+            if value is not None and said.setdefault(key, value) != value:
+                raise ValueError(
+                    f"config.json: {name}: {key}: expected {said[key]!r:.60}, as in "
+                    f"{places[key]}, got {value!r:.60}"
+                )
+            places.setdefault(key, name)
+    rope = Config(said, {"rope_type": "default", "rope_theta": BASE})
+    rope.expect(partial_rotary_factor=1.0)
+    kind, base = rope["rope_type"], {"base": float(rope.real("rope_theta"))}
+    check_choice("config.json: rope_type", kind, ("default", *SCALINGS))
     if kind == "default":
-        return {"base": float(base)}
-    if kind not in SCALINGS:
-        raise ValueError(
-            f"config.json: rope_type: expected one of default, {', '.join(SCALINGS)}, got {kind!r}"
-        )
-    numbers = {name: given.get(name) for name in SCALINGS[kind]}
-    return {"base": float(base), "scaling": {"rope_type": kind} | numbers}
+        return base
+    numbers = {name: rope.real(name) for name in SCALINGS[kind]}
+    return base | {"scaling": {"rope_type": kind} | numbers}
 
 
 def windows_of(config, layers):
     """Return the window of each layer, None where it sees all that is before it."""
-    window = config["sliding_window"]
-    if not config["use_sliding_window"] or window is None:
+    if not config.kind("use_sliding_window", bool) or config["sliding_window"] is None:
         return [None] * layers
-    kinds = config["layer_types"] or [
-        "full_attention" if i < config["max_window_layers"] else "sliding_attention"
-        for i in range(layers)
-    ]
     known = {
         "full_attention": None,
         "sliding_attention": config.number("sliding_window"),
     }
-    if len(kinds) != layers or not set(kinds) <= known.keys():
+    full = min(config.number("max_window_layers", least=0), layers)
+    kinds = config.kind("layer_types", list, type(None)) or [
+        *["full_attention"] * full,
+        *["sliding_attention"] * (layers - full),
+    ]
+    if len(kinds) != layers or not all(kind in [*known] for kind in kinds):
         raise ValueError(
             f"config.json: layer_types: expected {layers} of {', '.join(known)}, got {kinds!r:.80}"
         )
@@ -193,9 +221,7 @@ def config_of(model: Any) -> dict:
     windows = [layer.attention.branch.spec.window for layer in layers]
     config = {
         "model_type": family,
-        "architectures": [
-            {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}[family]
-        ],
+        "architectures": [ARCHITECTURES[family]],
         "vocab_size": model.vocabulary,
         "hidden_size": spec.width,
         "intermediate_size": spec.hidden_width,

@@ -11,7 +11,7 @@ import numpy as np
 
 from transformer_core.foundation.checks import check_choice
 from transformer_core.gradient_check import gradient_error
-from transformer_core.interop.folder import family_of, load, located, settings_of
+from transformer_core.interop.folder import load, located, rows_of, settings_of
 from transformer_core.interop.rows import Row, in_their_layout
 from transformer_core.models import Bert, BertEncoder
 from transformer_core.ops import padding_keep
@@ -132,16 +132,6 @@ def parity(
 def place_of(row):
     """The name of a parameter, and which part of it is meant."""
     return row.ours if row.part is None else f"{row.ours} [{row.part}]"
-
-
-def rows_of(model):
-    """Return the rows of a model that was loaded."""
-    family, same = family_of(model)
-    config = family.config_of(same)
-    names = {"pooler."} if getattr(model, "pooler", None) else set()
-    plan = family.plan(config, config["architectures"][0], names)
-    own = "readout.weight" in model.parameters()
-    return [*plan.rows, plan.readout] if own else plan.rows
 
 
 def draw(model, batch, length, padding):

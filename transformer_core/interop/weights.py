@@ -42,11 +42,14 @@ class Weights(Mapping):
                 self.places[name] = place
         index = folder / INDEX
         if not (folder / WHOLE).exists():
-            listed = read_json(index, index.read_bytes())["weight_map"].keys()
-            if listed != self.places.keys():
-                name = min(listed ^ self.places.keys())
-                where = "index" if name in listed else "shards"
-                raise ValueError(f"{index}: {name!r} is in the {where} alone")
+            listed = read_json(index, index.read_bytes())["weight_map"]
+            found = {name: path.name for name, (path, *_) in self.places.items()}
+            if listed != found:
+                name, _ = min(listed.items() ^ found.items())
+                raise ValueError(
+                    f"{index}: {name!r} is in {found.get(name, 'no shard')}, expected "
+                    f"in {listed.get(name, 'none')}"
+                )
 
     def __getitem__(self, name: str) -> np.ndarray:
         path, start, entry = self.places[name]
