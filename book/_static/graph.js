@@ -24,7 +24,8 @@ document.addEventListener("DOMContentLoaded", () => {
     if (!place && note.hidden) return;
     light(place ? symbolsOf(place) : []);
     const codes = [...document.querySelectorAll("pre .lit")].map(({ textContent }) => textContent);
-    const numbers = [...document.querySelectorAll(".wide .lit")].map(({ dataset }) => dataset.number);
+    const given = place?.closest(".explorable") ? [place] : [...document.querySelectorAll(".wide .lit")];
+    const numbers = given.map(({ dataset }) => dataset.number);
     note.hidden = !numbers.length || !document.querySelector(":is(math, pre) .lit");
     if (note.hidden) return light([]);
     note.replaceChildren(...numbers.map((textContent) => make("p", { textContent })),
