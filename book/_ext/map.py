@@ -195,9 +195,14 @@ def draw_map(here="", titles=None, panels=PANELS):
 
 
 def draw_strip(here, titles, numbers=""):
-    """The map in small with a chapter's parts lit, which opens to the map, and numbers under it."""
+    """The map in small with the way to a chapter's parts, which opens to the map, and numbers."""
+    way = BOXES[: max((n for n, part in enumerate(BOXES) if page_of(part) == here), default=0)]
+
+    def kind(part):
+        return "lit" if page_of(part) == here else "passed" if part in way else "box"
+
     rectangles = [
-        rectangle(thing, "lit" if page_of(thing) == here else "box", n * (WIDTH + GAP))
+        rectangle(thing, kind(thing), n * (WIDTH + GAP))
         for n, (_, things) in enumerate(PANELS.values())
         for thing in things
         if isinstance(thing, Part)

@@ -49,8 +49,21 @@ for (const face of document.fonts) face.load();
     event.preventDefault();
   });
 
+  // A box of the map lights the way of the sentence from the words up to it.
+  function ways() {
+    for (const map of document.querySelectorAll(".architecture")) {
+      const light = ({ target, type }) => {
+        const end = type === "pointerleave" || type === "focusout" ? null : target.closest("[data-box]");
+        for (const box of map.querySelectorAll("[data-box]"))
+          box.classList.toggle("passed", end !== null && Number(box.dataset.box) <= end.dataset.box);
+      };
+      for (const type of ["pointerover", "pointerleave", "focusin", "focusout"]) map.addEventListener(type, light);
+    }
+  }
+
   addEventListener("load", () => {
     named();
+    ways();
     scrollers();
     let waiting;
     new ResizeObserver(() => {

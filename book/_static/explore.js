@@ -135,6 +135,16 @@ const explore = (() => {
     return field;
   };
 
+  // The same, with all of them in sight.
+  const radios = (controls, { name, label, options, value }, input) => {
+    const labels = Object.entries(options).map(([key, text]) => {
+      const field = make("input", { type: "radio", name, value: key, checked: key === value });
+      field.addEventListener("change", () => input(key));
+      return make("label", { className: "toggle-label" }, field, ` ${text}`);
+    });
+    controls.append(make("fieldset", {}, make("legend", {}, label), ...labels));
+  };
+
   const button = (controls, label, press) => {
     const made = make("button", { type: "button", textContent: label });
     made.addEventListener("click", press);
@@ -162,10 +172,11 @@ const explore = (() => {
     const upright = second && dot(second, { class: "halo", "aria-label": `${label}, up and down` });
     const point = dot(first, { class: `handle ${className}`, "aria-label": label });
     const sliders = Object.fromEntries([[first, point], [second, upright]].slice(0, axes.length));
+    const parts = [halo, point, upright ?? point];
     let at = { x, y };
     const place = (newX, newY, text = "") => {
       at = { x: newX, y: newY };
-      for (const part of [halo, point, upright ?? point]) {
+      for (const part of parts) {
         part.setAttribute("cx", newX);
         part.setAttribute("cy", newY);
       }
@@ -211,7 +222,7 @@ const explore = (() => {
         move(to.x, to.y);
       });
     place(x, y);
-    return { point, place };
+    return { point, place, parts };
   };
 
   // Cells in rows and columns are one stop of the tabulator, from which the arrows go on.
@@ -231,13 +242,32 @@ const explore = (() => {
   // Whether the reader has asked for stillness.
   const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+  // What the reader ends who does anything in the figure.
+  const untilTouched = (stage) => {
+    const ender = new AbortController();
+    for (const event of ["pointerdown", "keydown", "input"])
+      stage.parentElement.addEventListener(event, () => ender.abort(), { capture: true, signal: ender.signal });
+    return ender;
+  };
+
+  // Act once, when the reader first scrolls to the drawing, unless stillness is asked for.
+  const whenSeen = (stage, act) => {
+    if (still() || stage.parentElement.classList.contains("alive")) return;
+    const ender = untilTouched(stage), { signal } = ender;
+    const watcher = new IntersectionObserver(([{ isIntersecting }]) => {
+      if (!isIntersecting) return;
+      ender.abort();
+      act();
+    }, { threshold: 0.6 });
+    signal.addEventListener("abort", () => watcher.disconnect());
+    addEventListener("scroll", () => watcher.observe(stage.firstElementChild), { once: true, signal });
+  };
+
   // Show the frames 1 to last within so many seconds, until the reader does something else. Where
   // stillness is asked for, only the last.
   const play = (stage, seconds, last, frame) => {
     if (still()) return frame(last);
-    const ender = new AbortController(), { signal } = ender, began = performance.now();
-    for (const event of ["pointerdown", "keydown"])
-      stage.parentElement.addEventListener(event, () => ender.abort(), { capture: true, signal });
+    const ender = untilTouched(stage), { signal } = ender, began = performance.now();
     let shown = 0;
     const go = (now) => {
       if (signal.aborted) return;
@@ -250,6 +280,6 @@ const explore = (() => {
   };
 
   return Object.assign(start, {
-    make, draw, canvas, number, fraction, power, show, readout, differences, slider, toggle, choice, button, handle, grid, still, play,
+    make, draw, canvas, number, fraction, power, show, readout, differences, slider, toggle, choice, radios, button, handle, grid, still, whenSeen, play,
   });
 })();

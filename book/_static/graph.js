@@ -29,8 +29,9 @@ document.addEventListener("DOMContentLoaded", () => {
     origin = place;
     light(symbols);
     const codes = [...document.querySelectorAll("pre .lit")].map(({ textContent }) => textContent);
-    const numbers = [...document.querySelectorAll(".wide .lit")].map(({ dataset }) => dataset.number);
-    note.hidden = !numbers.length;
+    const given = place?.closest(".explorable") ? [place] : [...document.querySelectorAll(".wide .lit")];
+    const numbers = given.map(({ dataset }) => dataset.number);
+    note.hidden = !numbers.length || !symbols.length;
     if (note.hidden) return;
     note.replaceChildren(...numbers.map((textContent) => make("p", { textContent })),
       ...(place.closest("pre") ? [] : codes).map((textContent) => make("code", { textContent })));

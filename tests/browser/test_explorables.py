@@ -51,7 +51,8 @@ def test_what_moves_is_reached_by_keyboard_and_has_a_name(explore, name):
 
 @every_one_with_handles
 def test_a_finger_drags_a_handle_and_not_the_page(explore, name):
-    figure = explore(name, PHONE, whole_page=True, has_touch=True, is_mobile=True)
+    phone = {"has_touch": True, "is_mobile": True, "reduced_motion": "reduce"}  # at rest
+    figure = explore(name, PHONE, whole_page=True, **phone)
     tab, handle = figure.tab, figure.root.locator(".handle").first
     tab.evaluate(
         """() => { window.seen = [];

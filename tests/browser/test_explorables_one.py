@@ -1,5 +1,6 @@
 """Six explorables: the numbers that they show after given moves are the package's."""
 
+import re
 from math import gcd
 
 import numpy as np
@@ -82,10 +83,27 @@ def test_layer_norm__grows_term_by_term(figure):
     """The mean term makes the gradient sum to 0, the variance term makes it orthogonal to x̂."""
     scale, mean, variance = (figure.row(name, 4) for name in ("scale", "mean", "variance"))
     for terms, partial in {"1": scale, "2": scale + mean, "3": scale + mean + variance}.items():
-        figure.choose("terms", terms)
+        figure.root.locator(f"input[name=terms][value='{terms}']").check()
         close(figure.row("dx", 4), partial)
         assert (abs(figure.shown("sum")) < 1e-12) == (terms > "1")
         assert (abs(figure.shown("along")) < 1e-12) == (terms == "3")
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_layer_norm__bars_grow_from_where_they_were(explore, motion):
+    figure = explore("layer_norm", reduced_motion=motion)
+    figure.root.get_by_label("scale alone").check()
+    figure.root.get_by_label("scale alone").press("ArrowRight")  # to the mean term
+    moves = figure.root.locator("rect[data-name]").evaluate_all(
+        """bars => bars.map((bar) => [bar.dataset.name,
+            ...(bar.getAnimations()[0]?.effect.getKeyframes() ?? []).map(({height}) => height)])"""
+    )
+    assert [name[:-1] for name, *_ in moves] == 4 * ["scale", "mean"]
+    for name, *heights in moves:
+        assert len(heights) == (0 if motion == "reduce" else 2)
+        if heights and name != "scale3":  # which is 0
+            assert (heights[0] == "0px") == name.startswith("mean")
+            assert heights[1] != "0px"
 
 
 def test_layer_norm__of_equal_numbers_is_a_division_by_zero(figure):
@@ -242,6 +260,42 @@ def test_step__shrinks_by_itself_until_it_is_stopped(figure):
     stopped = figure.root.locator("input[name=step]").input_value()
     figure.tab.wait_for_timeout(300)
     assert figure.root.locator("input[name=step]").input_value() == stopped
+
+
+def test_step__shows_each_quotient_with_its_numbers(figure):
+    figure.slide(step=-5.25)
+    set_formulas = figure.root.locator("math[displaystyle]").all_text_contents()
+    texts = ["".join(text.split()) for text in set_formulas]
+    h = "5.6·10⁻⁶"
+    assert texts == [f"f(2+{h})−f(2){h}", f"f(2+{h})−f(2−{h})2·{h}", f"Imf(2+i·{h}){h}"]
+    figure.slide(step=-9)
+    figure.choose("function", "reciprocal")
+    rows = figure.root.locator("tr:has(math[displaystyle]), tr:has([data-name^=quotient])")
+    value = figure.shown("quotient-forward")
+    assert rows.first.text_content() == "forwardf(3+10⁻⁹)−f(3)10⁻⁹"
+    assert rows.nth(1).text_content().startswith(f"= −{abs(value):.16f}")
+
+
+STEP = "() => Number(document.querySelector('#explorable-step input[name=step]').value)"
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_step__shrinks_once_when_the_reader_comes_to_it(explore, motion):
+    figure = explore("step", whole_page=True, reduced_motion=motion)
+    tab, drawing = figure.tab, figure.root.locator("svg").first
+    tab.wait_for_timeout(300)
+    assert tab.evaluate(STEP) == -2
+    drawing.evaluate("drawing => drawing.scrollIntoView({ block: 'center' })")
+    if motion == "reduce":
+        tab.wait_for_timeout(300)
+        assert tab.evaluate(STEP) == -2
+        return
+    tab.wait_for_function(f"() => ({STEP})() < -4")
+    figure.slide(step=-3)
+    figure.click("Reset")
+    tab.mouse.wheel(0, 40)
+    tab.wait_for_timeout(300)
+    assert tab.evaluate(STEP) == -2
 
 
 def test_step__in_float32(figure):
@@ -417,6 +471,17 @@ def test_cost__tells_a_story_in_three_steps(figure):
     assert f"{figure.shown('peak') / 1e9:.0f} GB at the peak" in figure.said()
     figure.slide(B=0)
     assert pressed.count() == 0
+
+
+def test_cost__writes_large_numbers_in_words(figure):
+    assert figure.root.locator("select option:checked").inner_text() == "Mini-BERT, 8 sequences"
+    for letter in "BTDVL":
+        end = figure.root.locator(f"input[name={letter}]").get_attribute("max")
+        figure.slide(**{letter: end})
+    text = figure.root.inner_text()
+    assert re.search(r"[0-9] (PB|TB)", text) and re.search(r"[0-9] (days|years)", text)
+    assert re.findall(r"[0-9.,]{7,} (?:trillion|billion|s|GB)\b", text) == []
+    assert figure.root.locator("select option:checked").inner_text() == "other sizes"
 
 
 def arrays_of(cache):

@@ -94,6 +94,47 @@ def attention_shown(figure):
 WORDS = ["cats", "chase", "mice"]
 
 
+COVERED = """root => [...root.querySelectorAll("svg")].flatMap((svg) => {
+    const curves = [...svg.querySelectorAll(":is(path, line)[stroke]:not([stroke-dasharray])")]
+        .filter((curve) => /blue|orange|green|purple|cotangent/.test(curve.getAttribute("stroke")))
+        .map((curve) => {
+            const of = (name) => curve.getAttribute(name);
+            const written = of("d") ?? `${of("x1")} ${of("y1")} ${of("x2")} ${of("y2")}`;
+            const numbers = written.match(/-?[0-9.]+(e-?[0-9]+)?/g)?.map(Number) ?? [];
+            return { numbers, width: Number(of("stroke-width") ?? 1) };
+        });
+    return curves.flatMap((below, n) => curves.slice(n + 1).filter((above) => {
+        const { length } = above.numbers;
+        const near = above.numbers.map((v, k) => Math.abs(v - below.numbers[k]) < 1);
+        const met = near.filter((_, k) => k % 2 && near[k] && near[k - 1]).length;
+        return length === below.numbers.length && met >= Math.max(2, length / 8);
+    }).map((above) => [below.width, above.width]));
+})"""
+MEETING = {  # where curves of a figure coincide
+    "step": lambda figure: None,
+    "depth": lambda figure: figure.root.locator("button[value=both]").click(),
+    "positions": lambda figure: figure.slide(k=0),
+    "optimizers": lambda figure: figure.slide(decay=0),
+}
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_a_curve_that_is_covered_by_another_is_wider(explore, name):
+    figure = explore(name)
+    MEETING[name](figure)
+    covered = figure.root.evaluate(COVERED)
+    assert covered
+    assert [widths for widths in covered if widths[0] < 1.5 * widths[1]] == []
+
+
+def test_a_step_of_an_optimiser_beyond_the_chart_is_marked(explore):
+    figure = explore("optimizers")
+    marks = figure.root.locator("svg text").filter(has_text="▲")
+    assert marks.count() == 0
+    figure.slide(rate=-1)
+    assert [mark[:6] for mark in marks.all_text_contents()] == ["▲ SGD:"]
+
+
 def test_attention_starts_with_the_weights_of_the_chapter(explore):
     figure = explore("attention")
     weights = np.array([[1, 2, 1], [4, 1, 2], [2, 4, 1]])
@@ -106,9 +147,30 @@ def test_attention_shows_gradients_when_they_are_asked_for(explore):
     figure = explore("attention")
     gradients = figure.root.get_by_text("quotient", exact=True)
     arrows = figure.root.locator("path[stroke='var(--cotangent)'][visibility=visible]")
-    assert not gradients.is_visible() and arrows.count() == 0
+    handle = figure.root.locator("circle.handle[aria-label='cotangent of the output']")
+    assert not gradients.is_visible() and arrows.count() == 0 and not handle.is_visible()
     figure.tick("gradients")
-    assert gradients.is_visible() and arrows.count() == 9
+    assert gradients.is_visible() and arrows.count() == 9 and handle.is_visible()
+
+
+@pytest.mark.parametrize(("symbol", "what"), [("q'", "query"), ("K'", "key"), ("V'", "value")])
+def test_an_arrow_of_attention_and_its_line_of_the_backward_pass_light_each_other(
+    explore, symbol, what
+):
+    figure = explore("attention", whole_page=True)
+    tab, name = figure.tab, f'[class~="sym:{symbol}"]'
+    figure.tick("gradients")
+    arrow = figure.root.locator(f"path{name}").nth(1)
+    lines, note = tab.locator(f"math {name}"), tab.locator(".symbol-note")
+    lines.last.hover()
+    assert "lit" in arrow.get_attribute("class")
+    tab.keyboard.press("Escape")
+    assert "lit" not in arrow.get_attribute("class")
+    arrow.dispatch_event("pointerover", {"pointerType": "mouse", "bubbles": True})
+    assert "lit" in lines.last.get_attribute("class")
+    first, second = figure.grid(f"d{what}", 3, 2)[1]
+    shown = f"gradient of the {what} of chase: ({first:.2f}, {second:.2f})".replace("-", "−")
+    assert note.locator("p").all_inner_texts() == [shown]
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -121,6 +183,7 @@ def test_attention_follows_every_handle(explore, causal, scaled):
     figure.press("key of chase", "ArrowDown", "ArrowLeft")
     figure.press("value of cats", "ArrowDown")
     figure.choose("focus", "2")
+    figure.tick("gradients")
     figure.press("cotangent of the output", "ArrowRight", "ArrowUp", "ArrowUp")
     figure.click("One step of descent")
     given = attention_shown(figure)
@@ -258,9 +321,34 @@ def through(block, x, skip, branch):
 
 def test_the_depth_figure_begins_where_the_skip_is_missed(explore):
     figure = explore("depth")
-    chosen, gradient = figure.root.locator("select").input_value(), figure.shown("pre-gradient")
-    figure.choose("ways", "both")
+    chosen = figure.root.locator("button[aria-pressed=true]").get_attribute("value")
+    gradient = figure.shown("pre-gradient")
+    figure.root.locator("button[value=both]").click()
     assert chosen == "skip" and gradient < 1e-3 < figure.shown("pre-gradient")
+
+
+def test_the_depth_figure_has_all_five_ways_in_small(explore):
+    """On one scale, with as many points as the large one; a press shows it there."""
+    figure = explore("depth")
+    read = """paths => paths.map((path) => path.getAttribute("d").split(/[ML]/).slice(1)
+        .map((point) => Number(point.trim().split(" ")[1])))"""
+    for change in (lambda: None, lambda: figure.click("Other weights")):
+        change()
+        heights = {}
+        for choice in figure.root.locator("button:has(svg)").all():
+            choice.click()
+            assert choice.get_attribute("aria-pressed") == "true"
+            assert choice.inner_text() in figure.said()
+            paths = np.array(choice.locator("path").evaluate_all(read))
+            large = figure.shown("post-gradient", "pre-gradient")
+            assert paths.shape == (2, 49)
+            for path, gradient in zip(paths, large, strict=True):
+                heights[np.log10(gradient)] = path[0]
+        gradients, places = np.array(list(heights)), np.array(list(heights.values()))
+        assert len(places) == 10 and places.max() > 40
+        slope, start = np.polyfit(gradients, places, 1)
+        assert slope < 0
+        np.testing.assert_allclose(start + slope * gradients, places, atol=0.1)
 
 
 @pytest.mark.parametrize("ways", ["both", "skip", "branch", "noSkip", "noBranch"])
@@ -269,7 +357,7 @@ def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
     figure = explore("depth")
     figure.slide(layers=5)
     figure.press("layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight")
-    figure.choose("ways", ways)
+    figure.root.locator(f"button[value={ways}]").click()
     figure.click("Other weights")
     encoder, stream, grad = fresh_encoder(placement, 7, 2)
     blocks = [b for layer in encoder.layers for b in (layer.attention, layer.feed_forward)]
@@ -376,6 +464,17 @@ def test_the_optimisers_take_the_packages_steps(explore, turned):
     for name, make in kinds.items():
         expected = [np.linalg.norm(run(make, thrown)[0][25] - [2, 1]) for thrown in (True, False)]
         close(figure.shown(f"{name}-distance", f"{name}-without"), expected)
+
+
+def test_the_optimisers_keep_what_few_readers_change_in_a_fold(explore):
+    figure = explore("optimizers")
+    fold = figure.root.locator("details")
+    inside = fold.locator("input").evaluate_all("all => all.map((field) => field.name)")
+    assert inside == ["decay", "size"]
+    fold.locator("summary").click()  # which was opened for the tests
+    shown = figure.root.locator("input[type=range]").locator("visible=true")
+    names = shown.evaluate_all("all => all.map((field) => field.name)")
+    assert names == ["rate", "adaptive", "now"]
 
 
 def test_the_optimisers_race_from_the_start_until_the_reader_stops_them(explore):

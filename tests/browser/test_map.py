@@ -70,6 +70,31 @@ def test_a_slim_strip_heads_a_chapter(view):
     assert PLACES[chapter] in strip.locator("summary").inner_text()
 
 
+def test_a_box_lights_the_way_of_the_sentence_up_to_it(view):
+    tab = open_page(view, "intro", LAPTOP)
+    passed = "all => all.filter((box) => box.matches('.passed')).map((box) => +box.dataset.box)"
+    boxes = tab.locator(".architecture [data-box]")
+    softmax = tab.locator(".architecture [data-box='8']")
+    softmax.hover()
+    assert sorted(boxes.evaluate_all(passed)) == list(range(9))
+    fills = [softmax.locator("rect").evaluate("r => getComputedStyle(r).fill")]
+    tab.locator(".architecture a:not([data-box])").first.hover()
+    assert boxes.evaluate_all(passed) == []
+    assert softmax.locator("rect").evaluate("r => getComputedStyle(r).fill") not in fills
+    tab.locator(".architecture [data-box='4']").focus()
+    assert sorted(boxes.evaluate_all(passed)) == list(range(5))
+    tab.locator(".architecture [data-box='4']").blur()
+    assert boxes.evaluate_all(passed) == []
+
+
+def test_the_strip_shows_the_way_to_the_chapter(view):
+    tab = open_page(view, "160_feed_forward", LAPTOP)
+    strip = tab.locator(".architecture-strip summary")
+    assert (strip.locator(".lit").count(), strip.locator(".passed").count()) == (3, 4)
+    tab = open_page(view, "240_optimizers", LAPTOP)
+    assert strip.locator(".lit").count() and not strip.locator(".passed").count()
+
+
 def test_the_keyboard_opens_the_map_and_follows_a_part(view):
     tab = open_page(view, "150_layer_norm", LAPTOP)
     tab.locator(".architecture-strip summary").focus()

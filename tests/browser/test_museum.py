@@ -180,6 +180,17 @@ def test_a_link_opens_an_exhibit_which_ends_as_in_the_package(views):
     assert view.errors == []
 
 
+def test_a_link_to_no_exhibit_opens_the_first(views):
+    view = views()
+    view.open("book/320_museum")
+    address = view.tab.url + "?exhibit=constructor"
+    view.tab.goto("about:blank")
+    view.tab.goto(address)
+    box = view.tab.locator("#explorable-museum.alive")
+    assert box.locator("select").input_value() == "attention-scale-forgotten-backward"
+    assert view.errors == []
+
+
 def test_without_a_mistake_the_twins_end_alike_and_no_judge_speaks(page):
     page.locator("select").select_option("no mistake")
     page.get_by_role("button", name="Train").press("Enter")

@@ -2,6 +2,7 @@
 explore("attention", ({ stage, controls, say }) => {
   const { button, canvas, choice, differences, draw, fraction, handle, make, number, power, show, toggle } = explore;
   const WORDS = ["cats", "chase", "mice"], HUES = { query: "query", key: "key", value: "value" };
+  const SYMBOLS = { query: "q'", key: "K'", value: "V'" }; // of the backward pass in formulas and code
 
   // These queries and keys give the chapter's scores, but for a number that each row has in common.
   const unit = Math.SQRT2 * Math.LN2;
@@ -54,9 +55,13 @@ explore("attention", ({ stage, controls, say }) => {
   const asking = plane("queries and keys (gradients at half length)", "Queries and keys in the plane, with their gradients", 160, 172, 72);
   const answering = plane("values, output (dot) and cotangent", "Values, output and cotangent in the plane, with gradients", 160, 312, 44);
 
-  const arrow = ({ drawing, at }, hue, width) => {
+  const arrow = ({ drawing, at }, hue, width, symbol) => {
     const path = draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": width,
       "stroke-linecap": "round", "pointer-events": "none" });
+    if (symbol) {
+      path.classList.add(`sym:${symbol}`);
+      path.setAttribute("pointer-events", "stroke");
+    }
     return (start, way) => {
       const [x, y] = at(start), [tipX, tipY] = at([start[0] + way[0], start[1] + way[1]]);
       const angle = Math.atan2(tipY - y, tipX - x);
@@ -74,6 +79,16 @@ explore("attention", ({ stage, controls, say }) => {
   const discs = ["key", "value"].map((what) => WORDS.map(() => draw((what === "key" ? asking : answering).drawing, "circle",
     { fill: `var(--${what})`, "fill-opacity": 0.3 })));
   const rays = WORDS.map(() => arrow(asking, "query", 2));
+  const pulls = Object.fromEntries(Object.entries(SYMBOLS).map(([what, symbol]) =>
+    [what, WORDS.map(() => arrow(what === "value" ? answering : asking, "cotangent", 2.5, symbol))]));
+  const wish = arrow(answering, "cotangent", 3, "o'");
+  const tip = handle(answering.drawing, { label: "cotangent of the output", axes: "xy", x: 0, y: 0, step: answering.step }, (x, y) => {
+    const output = core.nested(forward(state)[0])[state.focus], [a, b] = answering.from(x, y);
+    state.doutput = inside("doutput", [a - output[0], b - output[1]]);
+    paint();
+    tell(`The cotangent is (${written(state.doutput)}).`);
+  });
+  tip.point.style.stroke = "var(--cotangent)";
   const spots = Object.fromEntries(["query", "key", "value"].map((what) => {
     const where = what === "value" ? answering : asking;
     return [what, WORDS.map((word, n) => {
@@ -85,16 +100,6 @@ explore("attention", ({ stage, controls, say }) => {
     })];
   }));
   const dot = draw(answering.drawing, "circle", { r: 5, fill: "var(--ink)" });
-  const wish = arrow(answering, "cotangent", 3);
-  const tip = handle(answering.drawing, { label: "cotangent of the output", axes: "xy", x: 0, y: 0, step: answering.step }, (x, y) => {
-    const output = core.nested(forward(state)[0])[state.focus], [a, b] = answering.from(x, y);
-    state.doutput = inside("doutput", [a - output[0], b - output[1]]);
-    paint();
-    tell(`The cotangent is (${written(state.doutput)}).`);
-  });
-  tip.point.style.stroke = "var(--cotangent)";
-  const pulls = Object.fromEntries(["query", "key", "value"].map((what) =>
-    [what, WORDS.map(() => arrow(what === "value" ? answering : asking, "cotangent", 2.5))]));
 
   // The weights, and every gradient beside its difference quotient.
   const written = (row) => row.map((v) => number(v)).join(", ");
@@ -106,14 +111,14 @@ explore("attention", ({ stage, controls, say }) => {
   const scores = WORDS.map((_, s) => make("output", { ariaLive: "off", name: `dscore-${s}` }));
   const worst = make("output", { ariaLive: "off", name: "worst" });
   const result = make("p", {}, "output of ", make("span", { className: "focus" }), ": (", outputs[0], ", ", outputs[1], "); gradient of its scores: ",
-    make("span", { className: "unbroken" }, "(", ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), ")"), "; largest gap between a gradient and its quotient: ", worst);
+    make("span", { className: "unbroken sym:s'" }, "(", ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), ")"), "; largest gap between a gradient and its quotient: ", worst);
   const pairs = {};
   gradients.append(make("thead", {}, make("tr", {}, make("td"), ...["gradient", "quotient"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...["query", "key", "value"].flatMap((what) =>
     WORDS.map((word, n) => {
       pairs[`${what}-${n}`] = ["d", "measured-"].map((kind) => [0, 1].map((i) => make("output", { ariaLive: "off", name: `${kind}${what}-${n}-${i}` })));
       const name = make("th", { scope: "row" }, `${what} ${word}`);
       name.style.color = `var(--${HUES[what]})`;
-      return make("tr", {}, name, ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b)));
+      return make("tr", { className: `sym:${SYMBOLS[what]}` }, name, ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b)));
     }))));
   const proof = make("div", {}, gradients);
   panels.append(make("div", {}, weights, result), proof);
@@ -162,8 +167,10 @@ explore("attention", ({ stage, controls, say }) => {
         label.setAttribute("text-anchor", what === "value" ? "end" : "start");
         label.setAttribute("x", x + (what === "value" ? -12 : 12));
         label.setAttribute("y", y + (what === "query" ? 18 : -8));
-        pulls[what][n](state[what][n], grads[what][n].map((v) => (what === "value" ? v : v / 2)))
-          .setAttribute("visibility", state.gradients ? "visible" : "hidden");
+        const pull = pulls[what][n](state[what][n], grads[what][n].map((v) => (what === "value" ? v : v / 2)));
+        pull.setAttribute("visibility", state.gradients ? "visible" : "hidden");
+        for (const place of [pull, pairs[`${what}-${n}`][0][0].closest("tr")])
+          place.dataset.number = `gradient of the ${what} of ${word}: (${written(grads[what][n])})`;
       }
       discs.forEach((row, k) => {
         const [x, y] = (k ? answering : asking).at(state[k ? "value" : "key"][n]);
@@ -182,7 +189,9 @@ explore("attention", ({ stage, controls, say }) => {
     const [x, y] = answering.at(result), [tipX, tipY] = answering.at(result.map((v, i) => v + state.doutput[i]));
     dot.setAttribute("cx", x);
     dot.setAttribute("cy", y);
-    wish(result, state.doutput);
+    const wished = wish(result, state.doutput);
+    wished.dataset.number = `cotangent of the output: (${written(state.doutput)})`;
+    for (const part of [wished, ...tip.parts]) part.style.display = state.gradients ? "" : "none";
     tip.place(tipX, tipY, written(state.doutput));
     tip.point.dataset.value = state.doutput;
     proof.hidden = !state.gradients;
@@ -197,6 +206,7 @@ explore("attention", ({ stage, controls, say }) => {
     show(worst, gap, power(gap));
     stage.querySelector(".focus").textContent = WORDS[state.focus];
     scores.forEach((element, s) => show(element, grads.scores[s], fraction(grads.scores[s])));
+    scores[0].parentNode.dataset.number = `gradient of the scores of ${WORDS[state.focus]}: (${grads.scores.map((v) => fraction(v)).join(", ")})`;
     outputs.forEach((element, c) => show(element, result[c], fraction(result[c])));
   };
 

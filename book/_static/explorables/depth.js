@@ -1,6 +1,6 @@
 // Stream and gradient through a deep encoder with random weights, in Post-LN and in Pre-LN.
 explore("depth", ({ stage, controls, say }) => {
-  const { button, canvas, choice, draw, handle, make, number, power, show, slider } = explore;
+  const { button, canvas, draw, handle, make, number, power, show, slider } = explore;
   const B = 1, T = 8, D = 32, HEADS = 4, F = 64, LONGEST = 24;
   const state = { layers: LONGEST, ways: "skip", seed: 1 };
   const ones = core.tensor([D], new Float64Array(D).fill(1)), zeros = core.tensor([D]);
@@ -51,8 +51,8 @@ explore("depth", ({ stage, controls, say }) => {
     noBranch: { text: "model without branch", forward: skip, backward: skip },
   };
 
-  const run = (pre, { x, dy, blocks }, layers) => {
-    const { forward, backward } = WAYS[state.ways], used = blocks.slice(0, 2 * layers), caches = [];
+  const run = (pre, { x, dy, blocks }, layers, ways = state.ways) => {
+    const { forward, backward } = WAYS[ways], used = blocks.slice(0, 2 * layers), caches = [];
     const streams = [rms(x)], gradients = [];
     let stream = x, grad = dy;
     for (const block of used) {
@@ -97,14 +97,29 @@ explore("depth", ({ stage, controls, say }) => {
   };
   const charts = { post: chart("Post-LN", "post"), pre: chart("Pre-LN", "pre") };
 
+  // All five at once, in as many layers as there are.
+  stage.append(make("p", {}, `Gradients through ${LONGEST} layers, wide in Post-LN. One that is pressed is shown above.`));
+  const story = make("div", { className: "story" });
+  stage.append(story);
+  const small = Object.fromEntries(Object.entries(WAYS).map(([key, { text }]) => {
+    const choose = button(story, "", () => { state.ways = key; paint(); tell(); });
+    const drawing = canvas(choose, 120, 56, "");
+    drawing.ariaHidden = true;
+    choose.value = key;
+    choose.append(text);
+    const line = (more) => draw(drawing, "path", { fill: "none", stroke: "var(--cotangent)", ...more });
+    return [key, { choose, lines: [line({ "stroke-width": 6, opacity: 0.4 }), line({ "stroke-width": 1.5 })] }];
+  }));
+  const compare = () => {
+    const found = Object.keys(WAYS).map((key) => [false, true].map((pre) =>
+      run(pre, model, LONGEST, key).gradients.map(Math.log10)));
+    const low = Math.min(...found.flat(2)), high = Math.max(...found.flat(2));
+    Object.values(small).forEach(({ lines }, n) => lines.forEach((line, m) => line.setAttribute("d", found[n][m].map((v, k) =>
+      `${k ? "L" : "M"} ${number(4 + (112 * k) / (2 * LONGEST), 1)} ${number(4 + (48 * (high - v)) / (high - low), 1)}`).join(" "))));
+  };
+
   const layers = slider(controls, { name: "layers", label: "layers", min: 1, max: LONGEST, step: 1, value: state.layers, format: String }, (value) => go(value));
-  choice(controls, { name: "ways", label: "what is switched off", value: state.ways,
-    options: Object.fromEntries(Object.entries(WAYS).map(([key, { text }]) => [key, key === "both" ? "nothing" : text])) }, (value) => {
-    state.ways = value;
-    paint();
-    tell();
-  });
-  button(controls, "Other weights", () => { state.seed += 1; model = branches(state.seed); paint(); tell(); });
+  button(controls, "Other weights", () => { state.seed += 1; renew(); paint(); tell(); });
 
   const go = (value) => {
     state.layers = Math.min(LONGEST, Math.max(1, value));
@@ -117,6 +132,7 @@ explore("depth", ({ stage, controls, say }) => {
 
   const size = (v) => (v >= 0.01 && v < 1000 ? number(v) : power(v));
   const paint = () => {
+    for (const [key, { choose }] of Object.entries(small)) choose.ariaPressed = key === state.ways;
     const found = { post: run(false, model, state.layers), pre: run(true, model, state.layers) };
     const all = Object.values(found).flatMap(({ streams, gradients }) => [...streams, ...gradients]).map(Math.log10);
     const low = Math.min(-1, Math.floor(Math.min(...all))), high = Math.max(1, Math.ceil(Math.max(...all)));
@@ -145,7 +161,12 @@ explore("depth", ({ stage, controls, say }) => {
     }
   };
 
-  let model = branches(state.seed);
+  let model;
+  const renew = () => {
+    model = branches(state.seed);
+    compare();
+  };
+  renew();
   paint();
   say("The backward pass forgets the skip. Take layers away; then let it forget the branch instead: the sizes stay near 1.");
 });

@@ -153,6 +153,20 @@ explore("layer_norm", ({ stage, controls, say }) => {
     say(`${move} ${what}: (${now.partial.map(written).join(", ")}).${verdict}`.trim());
   };
 
+  // Bars grow from where they were, or from where they stand.
+  const updateGrowing = (move) => {
+    const bars = () => [...picture.querySelectorAll("rect[data-name]")];
+    const shape = (bar) => ({ y: `${bar.getAttribute("y")}px`, height: `${bar.getAttribute("height")}px` });
+    const before = Object.fromEntries(bars().map((bar) => [bar.dataset.name, shape(bar)]));
+    update(move);
+    if (explore.still()) return;
+    for (const bar of bars()) {
+      const { y, height } = shape(bar);
+      const foot = { y: bar.dataset.value > 0 ? `${parseFloat(y) + parseFloat(height)}px` : y, height: "0px" };
+      bar.animate([before[bar.dataset.name] ?? foot, { y, height }], { duration: 600, easing: "ease-out" });
+    }
+  };
+
   const legend = explore.make("p", { className: "numbers" });
   for (const [key, name] of Object.entries(TERMS)) {
     const term = explore.make("span", {}, "■ ", name);
@@ -170,10 +184,10 @@ explore("layer_norm", ({ stage, controls, say }) => {
     state.outside = checked;
     update();
   });
-  explore.choice(controls, { name: "terms", label: "terms", value: "3",
-    options: { 1: "scale alone", 2: "scale and mean", 3: "all three" } }, (count) => {
+  explore.radios(controls, { name: "terms", label: "terms", value: "3",
+    options: { 1: "scale alone", 2: "+ mean", 3: "+ variance" } }, (count) => {
     state.terms = Number(count);
-    update();
+    updateGrowing();
   });
   explore.slider(controls, { name: "eps", label: "ε", min: NO_EPS, max: 1, step: 0.5, value: NO_EPS,
     format: (v) => (v === NO_EPS ? "0" : power(10 ** v)) }, (v) => {
@@ -182,12 +196,12 @@ explore("layer_norm", ({ stage, controls, say }) => {
   });
   explore.button(controls, "All γ equal", () => {
     state.gamma = [2, 2, 2, 2];
-    update("All γ are 2.");
+    updateGrowing("All γ are 2.");
   });
   explore.button(controls, "Random point", () => {
     for (const [key, { low, high }] of Object.entries(ROWS))
       state[key] = COLUMNS.map(() => Math.round((low + Math.random() * (high - low)) * 10) / 10);
-    update("A random point.");
+    updateGrowing("A random point.");
   });
   update();
 });

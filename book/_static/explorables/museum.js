@@ -304,7 +304,7 @@ explore("museum", ({ stage, controls, say }) => {
   const STEPS = 300, AT_ONCE = 5, SMOOTH = 20, EYE = 0.8;
   const ALARM = { fresh: 1e-4, random: 1e-6, theorem: 1e-4 };
   const asked = new URLSearchParams(location.search);
-  let mistake = asked.get("exhibit") in museum.MISTAKES ? asked.get("exhibit") : "attention-scale-forgotten-backward";
+  let mistake = Object.hasOwn(museum.MISTAKES, asked.get("exhibit")) ? asked.get("exhibit") : "attention-scale-forgotten-backward";
   let start = Math.max(1, Math.floor(asked.get("start"))), timer = null;
 
   const WIDTH = stage.clientWidth < 500 ? 340 : 640, HEIGHT = 260, LEFT = 34, BOTTOM = 228;

@@ -6,7 +6,7 @@ explore("optimizers", ({ stage, controls, say }) => {
   const KINDS = {
     sgd: { text: "SGD", hue: "blue", wide: 4, make: (theta) => core.sgd(theta, 10 ** state.rate) },
     momentum: { text: "momentum", hue: "orange", make: (theta) => core.sgd(theta, 10 ** state.rate, 0.9) },
-    adam: { text: "Adam", hue: "green", make: (theta) => core.adam(theta, 10 ** state.adaptive) },
+    adam: { text: "Adam", hue: "green", wide: 4, make: (theta) => core.adam(theta, 10 ** state.adaptive) },
     adamw: { text: "AdamW", hue: "purple", make: (theta) => core.adamW(theta, 10 ** state.adaptive, { weightDecay: state.decay }) },
   };
 
@@ -72,8 +72,8 @@ explore("optimizers", ({ stage, controls, say }) => {
   const when = draw(chart, "line", { y1: 20, y2: 212, stroke: "var(--ink)", "stroke-dasharray": "4 3" });
   const lines = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
     draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
-  const thin = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
-    draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, opacity: 0.6 })]));
+  const thin = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
+    draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide / 2, opacity: 0.6 })]));
   const head = draw(chart, "line", { y1: 20, y2: 212, stroke: "var(--ink)" });
   const throwAt = handle(chart, { label: "step of the outlier", x: 0, y: 222, radius: 11, step: 280 / STEPS },
     (x) => {
@@ -106,7 +106,8 @@ explore("optimizers", ({ stage, controls, say }) => {
     });
   rate("rate", "rate of SGD and momentum", -3, -1);
   rate("adaptive", "rate of Adam and AdamW", -2, 0);
-  slider(controls, { name: "decay", label: "weight decay λ", min: 0, max: 0.5, step: 0.05, value: state.decay }, (value) => {
+  const more = make("div", { className: "controls" });
+  slider(more, { name: "decay", label: "weight decay λ", min: 0, max: 0.5, step: 0.05, value: state.decay }, (value) => {
     state.decay = value;
     paint();
     tell("Decay pulls AdamW towards 0.");
@@ -116,7 +117,7 @@ explore("optimizers", ({ stage, controls, say }) => {
     paint();
     tell(state.turned ? "Both entries have steep gradients now: one rate each does not help Adam." : "Each entry has a curvature of its own.");
   });
-  slider(controls, { name: "size", label: "outlier, added to both gradients", min: -200, max: 200, step: 10, value: state.size, format: (v) => number(v, 0) }, (value) => {
+  slider(more, { name: "size", label: "outlier, added to both gradients", min: -200, max: 200, step: 10, value: state.size, format: (v) => number(v, 0) }, (value) => {
     state.size = value;
     paint();
     tell(value ? `The outlier adds ${number(value, 0)} to both gradients.` : "No outlier.");
@@ -135,6 +136,7 @@ explore("optimizers", ({ stage, controls, say }) => {
     runTo(0);
     play(stage, 5, STEPS, runTo);
   });
+  controls.append(make("details", {}, make("summary", {}, "Weight decay and outlier"), more));
 
   const tell = (first) => {
     const order = Object.keys(KINDS).sort((a, b) => cells[a][1].dataset.value - cells[b][1].dataset.value);
@@ -153,9 +155,10 @@ explore("optimizers", ({ stage, controls, say }) => {
       runners[name].setAttribute("cx", x);
       runners[name].setAttribute("cy", y);
       ways[name].setAttribute("d", path.slice(0, state.now + 1).map((theta, n) => `${n ? "L" : "M"} ${at(theta).join(" ")}`).join(" "));
-      for (const [line, values] of [[lines, lengths.slice(0, state.now)], [thin, calm.lengths]])
-        line[name].setAttribute("d", values.map((length, n) => `${n ? "L" : "M"} ${across(n + 1)} ${up(length)}`).join(" "));
-      [lengths[state.at - 1], distance(path[state.now]), distance(calm.path[state.now])].forEach((value, n) => show(cells[name][n], value, size(value)));
+      const before = state.at - 1;
+      for (const [line, first, values] of [[lines, 0, lengths.slice(0, state.now)], [thin, before, calm.lengths.slice(before)]])
+        line[name].setAttribute("d", values.map((length, n) => `${n ? "L" : "M"} ${across(first + n + 1)} ${up(length)}`).join(" "));
+      [lengths[before], distance(path[state.now]), distance(calm.path[state.now])].forEach((value, n) => show(cells[name][n], value, size(value)));
       const longest = Math.max(...lengths);
       if (longest > 100)
         draw(beyond, "text", { x: 318, y: 36 + 14 * beyond.children.length, "text-anchor": "end", style: `fill: var(--${kind.hue})` },

@@ -26,7 +26,8 @@ explore("step", ({ stage, controls, say }) => {
     central: { text: "central", colour: "var(--blue)", reads: (f, x, h, r) => quotient(f, r(x + h), r(x - h), r(2 * h), r) },
     complex: { text: "complex", colour: "var(--green)", reads: (f, x, h, r) => r(f([x, h], r)[1] / h) },
   };
-  const WIDE = { central: 7 }; // shows on both sides of the complex step, which is as exact for large h
+  const WIDE = { central: 7 }; // shows on both sides of the others, which are drawn later
+  const DRAWN = Object.entries(WAYS).sort(([one], [other]) => (WIDE[other] ?? 0) - (WIDE[one] ?? 0));
   const state = { ...START, single: false };
   const round = () => (state.single ? Math.fround : (v) => v);
   const measure = (way, h) => {
@@ -79,7 +80,7 @@ explore("step", ({ stage, controls, say }) => {
       const [n, e] = inside.find(([, size]) => (text === "∝ 1/h" ? size < level : size > level));
       draw(picture, "text", { x: across(n) + 10, y: down(e) + (text === "∝ 1/h" ? -4 : 12), style: `fill: ${colour}` }, text);
     }
-    for (const [way, { colour }] of Object.entries(WAYS))
+    for (const [way, { colour }] of DRAWN)
       draw(picture, "path", { fill: "none", stroke: colour, "stroke-width": WIDE[way] ?? 2, opacity: WIDE[way] ? 0.5 : 1, "stroke-linejoin": "round",
         d: path(ticks(LOW, HIGH, 0.125).map((n) => [n, exponentOf(measure(way, 10 ** n).error)])) });
   };
@@ -100,13 +101,26 @@ explore("step", ({ stage, controls, say }) => {
     return value.toFixed(precision - Math.ceil(Math.log10(Math.abs(size)))).replace("-", "−");
   };
 
+  // A quotient with its numbers, as the formulas of the page are set.
+  const formula = (way, h) => {
+    const at = (...sum) => `<mi>f</mi><mo>(</mo>${sum.join("")}<mo>)</mo>`;
+    const x = `<mn>${FUNCTIONS[state.name].x}</mn>`, step = `<mn>${power(h).replace("1.0·", "")}</mn>`;
+    const plus = at(x, "<mo>+</mo>", step), minus = at(x, "<mo>−</mo>", step);
+    const [above, below] = {
+      forward: [`${plus}<mo>−</mo>${at(x)}`, step],
+      central: [`${plus}<mo>−</mo>${minus}`, `<mn>2</mn><mo>·</mo>${step}`],
+      complex: [`<mi>Im</mi>${at(x, "<mo>+</mo><mi>i</mi><mo>·</mo>", step)}`, step],
+    }[way];
+    return `<math displaystyle="true"><mfrac><mrow>${above}</mrow><mrow>${below}</mrow></mfrac></math>`;
+  };
+
   const update = () => {
     const { slope } = FUNCTIONS[state.name], h = 10 ** state.exponent;
     picture.replaceChildren();
     drawCurves();
     draw(picture, "line", { x1: across(state.exponent), x2: across(state.exponent), y1: top, y2: bottom, stroke: "var(--ink)" });
     const found = {};
-    for (const [way, { colour }] of Object.entries(WAYS)) {
+    for (const [way, { colour }] of DRAWN) {
       const { value, error } = measure(way, h), parts = split(digits(value), rightDigits(error));
       found[way] = error ? rightDigits(error) : "all";
       draw(picture, "circle", { cx: across(state.exponent), cy: down(exponentOf(error)), r: WIDE[way] ?? 4, fill: colour, stroke: "var(--paper)" });
@@ -114,7 +128,8 @@ explore("step", ({ stage, controls, say }) => {
       explore.show(shown, value, "");
       const lost = make("span", {}, parts[1]);
       lost.style.color = "var(--soft)";
-      shown.append(make("b", {}, parts[0]), lost);
+      shown.append("= ", make("b", {}, parts[0]), lost);
+      formulas[way].innerHTML = formula(way, h);
       explore.show(size, error, error ? power(error) : "0");
     }
     cells.slope.textContent = digits(slope);
@@ -125,7 +140,7 @@ explore("step", ({ stage, controls, say }) => {
       + (measure("forward", h).value === 0 && measure("central", h).value === 0 ? " Both differences subtract equal numbers." : ""));
   };
 
-  const table = make("table"), cells = {}, body = make("tbody");
+  const table = make("table"), cells = {}, formulas = {}, body = make("tbody");
   for (const [way, { text, colour }] of Object.entries(WAYS)) {
     cells[way] = ["quotient", "error"].map((what) => {
       const cell = make("td");
@@ -133,9 +148,11 @@ explore("step", ({ stage, controls, say }) => {
       return cell;
     });
     cells[way][0].style.textAlign = "left";
-    const name = make("th", { scope: "row", textContent: text });
+    const name = make("th", { scope: "row", textContent: text, rowSpan: 2 });
     name.style.color = colour;
-    body.append(make("tr", {}, name, ...cells[way]));
+    formulas[way] = make("td", { colSpan: 2 });
+    formulas[way].style.cssText = `text-align: left; font-size: ${Math.min(1, width / 330)}em`;
+    body.append(make("tr", {}, name, formulas[way]), make("tr", {}, ...cells[way]));
   }
   cells.slope = make("td");
   cells.slope.style.textAlign = "left";
@@ -188,9 +205,11 @@ explore("step", ({ stage, controls, say }) => {
     state.single = checked;
     update();
   });
-  explore.button(controls, "Let h shrink", () => {
+  const shrink = () => {
     setStep(HIGH);
-    explore.play(stage, 6, 4 * (HIGH - LOW), (n) => setStep(HIGH - n / 4));
-  });
+    explore.play(stage, 4.5, 4 * (HIGH - LOW), (n) => setStep(HIGH - n / 4));
+  };
+  explore.button(controls, "Let h shrink", shrink);
   update();
+  explore.whenSeen(stage, shrink);
 });
