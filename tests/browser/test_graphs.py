@@ -3,6 +3,7 @@
 from importlib.resources import files
 
 import pytest
+from helpers.contrast import RATIO
 from helpers.texts import ROOT
 
 expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: run make browse").expect
@@ -42,22 +43,16 @@ TEXTS = """graph => {
       text.previousElementSibling.getBoundingClientRect().width).map(text => text.textContent),
   };
 }"""
-CONTRAST = """graph => {
-  const light = colour => {
-    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map(c => c / 255)
-      .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ratio = (a, b) => {
-    const [low, high] = [light(a), light(b)].sort((x, y) => x - y);
-    return (high + 0.05) / (low + 0.05);
-  };
+CONTRAST = (
+    f"graph => {{ {RATIO}"
+    + """
   const paper = getComputedStyle(document.body).backgroundColor;
   return Math.min(...[...graph.querySelectorAll("svg text")].map(text => {
     const cell = text.matches(".value") && getComputedStyle(text.previousElementSibling).fill;
     return ratio(getComputedStyle(text).fill, cell && cell !== "none" ? cell : paper);
   }));
 }"""
+)
 
 
 @pytest.fixture(scope="module", params=PAGES)
