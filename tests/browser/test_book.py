@@ -16,6 +16,10 @@ if not (HTML / "index.html").exists():
     pytest.skip("no book in _build/html: run make book", allow_module_level=True)
 
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))
+WITH_A_FIGURE = [page for page in PAGES if 'id="explorable-' in read(HTML / f"{page}.html")]
+# The front page, figures with a graph and editors, a museum, a live GPT, a notebook, and tables.
+ONE_OF_A_KIND = [f"book/{name}" for name in ("intro", "130_softmax", "320_museum", "570_sampling")]
+ONE_OF_A_KIND += ["notebooks/130_softmax", "book/ledger", "book/api_ops"]
 PHONE, LARGER_PHONE, LAPTOP = 360, 390, 1280
 WINDOW = {"viewport": {"width": LAPTOP, "height": 900}}
 SHIFT = 0.05  # of the layout while a page loads, as browsers count it
@@ -200,18 +204,30 @@ def test_no_id_stands_twice(view):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(view, theme):
-    axe = pytest.importorskip("axe_playwright_python", reason="no axe: run make browse")
     resize(view, LAPTOP)
     show(view, theme)
-    if view.tab.evaluate("typeof axe") == "undefined":
-        source = (files(axe) / "axe.min.js").read_text(encoding="utf-8")
-        view.tab.evaluate(f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})")
-    before = [*IN_THE_DARK] if theme == "dark" else None
-    found, looks = view.tab.evaluate(AXE, before)
+    found, looks = look_with_axe(view, [*IN_THE_DARK] if theme == "dark" else None)
     if theme == "dark":
         IN_THE_DARK.update(looks)
     show(view, "light")
     assert found == []
+
+
+@pytest.mark.parametrize("page", ONE_OF_A_KIND)
+def test_axe_finds_no_serious_violation_on_a_phone(views, page):
+    view = open_page(views(**WINDOW), page)
+    resize(view, LARGER_PHONE)
+    view.tab.evaluate(UNFOLD)
+    assert look_with_axe(view)[0] == []
+
+
+def look_with_axe(view, before=None):
+    """The serious violations, and the looks of texts seen; before, those seen in the dark."""
+    axe = pytest.importorskip("axe_playwright_python", reason="no axe: run make browse")
+    if view.tab.evaluate("typeof axe") == "undefined":
+        source = (files(axe) / "axe.min.js").read_text(encoding="utf-8")
+        view.tab.evaluate(f"((WeakMap, WeakSet) => {{{source}}})({QUICK_MAP}, {QUICK_MAP})")
+    return view.tab.evaluate(AXE, before)
 
 
 IN_THE_DARK = set()  # the looks of texts on the pages so far
@@ -361,6 +377,14 @@ def test_no_window_from_320_to_1280_pixels_scrolls_sideways(view):
     assert scrolling == []
 
 
+@pytest.mark.parametrize("width", [320, 480, 560, 640])
+@pytest.mark.parametrize("page", WITH_A_FIGURE)
+def test_a_page_with_a_figure_loaded_in_a_window_does_not_scroll_sideways(views, page, width):
+    view = views(viewport={"width": width, "height": 900}).open(page)
+    view.tab.evaluate(AT_REST)
+    assert view.tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @cache
 def edges(kind):
     """The widths, of windows or of articles, at which rules of the style sheets begin to hold."""
@@ -468,7 +492,7 @@ def test_what_a_finger_presses_is_44_pixels_high(views, page):
     """Folds, what belongs to a figure, a graph, a drill or an editor, and the place of a handle."""
     view = views(viewport={"width": PHONE, "height": 900}, has_touch=True, is_mobile=True)
     view.open(page).tab.evaluate(UNFOLD)
-    for width in (PHONE, 320):
+    for width in (PHONE, 320) if page in WITH_A_FIGURE else (PHONE,):
         resize(view, width)
         assert view.tab.evaluate(SMALL) == []
 
