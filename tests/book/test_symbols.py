@@ -31,14 +31,12 @@ ELSEWHERE = {  # what no listing of the page computes
     "450_many_machines": "b L' L0' L1' b0' b1'",  # a model's own passes on its rank
     "460_one_layer": "h0 h1 h0' h1' x<h0 x<h1 s' s0' s1'",  # a linear layer's, softmax's
     "465_gpt_over_ranks": "W s0' s1'",  # listed under the linear layer and attention
-    "630_search": "h'",  # listed under fine-tuning
+    "630_search": "h h' l'",  # listed under fine-tuning; part of a sum
+    "540_grouped_queries": "K<o0 K<o1 V<o0 V<o1",  # terms of one product
     "590_few_bits": "w0 w1 c1",  # an optimiser's step, which rounds nothing
 }
 PARTLY_NAMED = {  # less than four fifths of a graph, and what is missing
-    "540_grouped_queries": "the term of each head in the two sums",
     "590_few_bits": "the steps after the first",
-    "620_fine_tuning": "input and output of the layer with LoRA",
-    "630_search": "the forward passes of the head and of the loss",
 }
 
 
