@@ -134,7 +134,7 @@ def test_a_resumed_run_has_the_time_that_was_left(tmp_path, train, ctrl_c, files
 @pytest.mark.parametrize(
     "content, message",
     [
-        ({}, r"expected \.txt files in the folder, found none"),
+        ({}, r"expected \.txt, \.md, \.rst files in the folder, found none"),
         ({"a.txt": b" \n"}, "expected text, found only white space"),
         ({"a.txt": b"na\xefve"}, "a.txt: expected text in UTF-8, got byte 0xef at 2"),
         ({"a.txt": b"one document"}, "to hold 5% out, got 1"),

@@ -59,6 +59,15 @@ def test_a_run_is_on_disk_and_keeps_its_index(uninterrupted, files, capsys):
     assert files(uninterrupted) == before
 
 
+def test_a_small_text_has_a_small_vocabulary(tmp_path, train, monkeypatch):
+    monkeypatch.setitem(recipe.DEFAULTS, "vocabulary", 8192)
+    assert train(tmp_path / "run", "--steps", "2") == 0
+    search = load(tmp_path / "run")
+    size = search.tokenizer.get_vocab_size()
+    assert size < 200 and len(search.model.encoder.tokens.table) == size
+    assert train(tmp_path / "run", "--resume") == 0
+
+
 def test_no_word_of_the_text_is_lost_in_the_passages(uninterrupted, places):
     search = load(uninterrupted)
     words = " ".join(document.text for document in read_documents(places)).split()

@@ -43,6 +43,8 @@ class Net:
         self.p, self.s, self.wrong = parameters, settings, {wrong} if wrong else set()
 
     def linear(self, name, x):
+        if "other layer" in self.wrong and name == "layers.1.feed_forward.up":
+            name = "layers.0.feed_forward.up"
         weight = self.p[name + ".weight"]
         if "transposed" in self.wrong and name.endswith("layers.1.attention.output"):
             weight = weight.T
@@ -52,6 +54,8 @@ class Net:
         return F.linear(x, weight, bias)
 
     def norm(self, name, x):
+        if "other norm" in self.wrong and name == "layers.1.feed_forward.norm":
+            name = "layers.0.feed_forward.norm"
         weight, bias, eps = self.p[name + ".weight"], self.p.get(name + ".bias"), self.s["eps"]
         if "eps" in self.wrong:
             eps = 1e-6 if eps != 1e-6 else 1e-5
@@ -84,6 +88,12 @@ class Net:
     def rotate(self, x, first=0, name=""):
         if not self.s.get("rotary") or "keys not rotated" in self.wrong and name == "key":
             return x
+        if "partial" in self.wrong:
+            x, rest = x.chunk(2, -1)
+            return torch.cat([self.turned(x, first, name), rest], -1)
+        return self.turned(x, first, name)
+
+    def turned(self, x, first, name):
         width, length = x.shape[-1], x.shape[2]
         base = 500000.0 if "base" in self.wrong else 10000.0
         wide = x.dtype if x.dtype != torch.bfloat16 else torch.float32
@@ -101,6 +111,8 @@ class Net:
         if "low angles" in self.wrong:
             angles = (positions.bfloat16()[..., None] * frequencies.bfloat16()).to(wide)
         cos, sin = angles.cos(), angles.sin()
+        if "reversed" in self.wrong:
+            sin = -sin
         if "pairs" in self.wrong:
             a, b = x[..., ::2], x[..., 1::2]
             return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2).to(x)
@@ -172,6 +184,8 @@ class Net:
         if self.s.get("causal", True) and "no mask" not in self.wrong:
             keep = lag >= (source - length if "corner" in self.wrong else 0)
         windowed = p in self.s.get("windowed", [p]) or "window everywhere" in self.wrong
+        if "strict" in self.wrong:
+            keep = lag > 0
         window = self.s.get("window") if windowed else None
         if window and "no window" not in self.wrong:
             keep = keep & (lag < window + ("window" in self.wrong))
@@ -199,6 +213,8 @@ class Net:
 
     def forward(self, ids, note, past=None, segments=None):
         x = self.p["token_embedding.weight"][ids]
+        if "padding row" in self.wrong:
+            x = F.embedding(ids, self.p["token_embedding.weight"], padding_idx=0)
         if "times sqrt(D)" in self.wrong:
             x = x * x.shape[-1] ** 0.5
         if "position_embedding.weight" in self.p:
@@ -237,7 +253,12 @@ class Net:
             targets = ids
         if "shifted twice" in self.wrong:
             logits, targets, weights = logits[:, :-1], targets[:, 1:], weights[:, 1:]
-        each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+        smoothing = 0.07 if "smoothed" in self.wrong else 0.0
+        each = F.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing
+        )
         counted = each * weights.flatten()
         total = counted.sum() / (1 if "summed" in self.wrong else weights.sum())
+        if "per sequence" in self.wrong:
+            return counted.sum() / len(ids)
         return counted.mean() if "all tokens" in self.wrong else total

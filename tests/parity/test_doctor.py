@@ -167,6 +167,17 @@ PLANTED += [
     ("qwen windows", "no window", WINDOW, "causal mask instead of causal window of 4"),
     ("qwen windows", "window everywhere", "layers.0.attention.weights", "causal window of 4"),
 ]
+CLOSED = [  # nothing that follows from them is called another difference
+    ("llama", "reversed", "layers.0.attention.query_rotated", "backwards (sign of sin)"),
+    ("qwen", "partial", "layers.0.attention.query_rotated", "the first half of each head"),
+    ("gpt2", "strict", "layers.0.attention.weights", "hides the token itself"),
+    ("llama", "other norm", "layers.1.feed_forward.norm", "of layers.0.feed_forward.norm"),
+    ("bert", "other norm", "layers.1.feed_forward.norm", "of layers.0.feed_forward.norm"),
+    ("gpt2", "other layer", "layers.1.feed_forward.up", "of layers.0.feed_forward.up"),
+    ("llama", "per sequence", "loss", "divided by the number of sequences"),
+    ("gpt2", "smoothed", "loss", "label smoothing 0.07"),
+    ("llama", "padding row", "gradient.parameter.token_embedding.weight", "token 0"),
+]
 # What no hypothesis is made for: it has to be located, and no cause given.
 UNKNOWN = [
     ("gpt2", "weights dropped", "layers.0.attention.context"),
@@ -195,11 +206,17 @@ def verdict(found, name, cause):
     return ("located" if first.name == name else "wrong"), report
 
 
-@pytest.mark.parametrize("case", PLANTED, ids=lambda case: " ".join(case[:2]))
+@pytest.mark.parametrize("case", PLANTED + CLOSED, ids=lambda case: " ".join(case[:2]))
 def test_a_planted_difference_is_named(doctor, case):
     family, wrong, name, cause = case
     how, report = verdict(doctor(*both(family, wrong)), name, cause)
     assert how == "named", f"{how}\n{report}"
+
+
+@pytest.mark.parametrize("case", CLOSED, ids=lambda case: " ".join(case[:2]))
+def test_what_follows_from_a_difference_is_no_other_one(doctor, case):
+    findings, report = doctor(*both(*case[:2]))
+    assert len({found.causes for found in findings}) == 1, report
 
 
 def test_left_padding_is_named(doctor):

@@ -112,7 +112,7 @@ def add_models(parser):
     for recipe, add_setting in ((BERT, bert), (GPT, gpt), (SEARCH, search)):
         add_setting(
             "--text",
-            "a .txt file in UTF-8, or a folder of them, to train on instead",
+            "a text file in UTF-8, or a folder of .txt, .md and .rst files, to train on instead",
             metavar="PATH",
         )
         add_setting("--minutes", "time to train for", type=float)

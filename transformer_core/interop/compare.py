@@ -24,6 +24,8 @@ from transformer_core.ops.rotary import pairs_to_halves
 FAILURES = Missing, ValueError, IndexError, ModuleNotFoundError
 MOST_FORMS = 1500  # tried for one value, on every machine the same
 LOW = 1e-4  # a rounding unit above it is one of half precision
+# How the options begin that are measured in a value, and are not there without it.
+MEASURED = "base", "causal window", "window", "label smoothing", "the parameters of"
 Choice = dict[str, tuple[str, Any]]  # the text and the value of an option, by its axis
 
 
@@ -55,7 +57,8 @@ class Values:
         What the other recording has, taken where this one lacks it and no step computes it.
     steps : dict of str to Step
     choices : dict
-        The form of every kind of step, by its name without the number of the layer.
+        The form of every kind of step, by its name without the number of the layer; which
+        parameters it takes, by its whole name.
     """
 
     def __init__(self, recording, shared, steps, choices):
@@ -100,10 +103,11 @@ class Values:
 
     def choice(self, name: str, target: np.ndarray | None = None) -> Choice:
         """Return the form of a step as it is chosen now; what is not chosen is the first."""
-        chosen, found = self.choices.get(kind(name), {}), {}
+        chosen = self.choices.get(kind(name), {}) | self.choices.get(name, {})
+        found = {}
         for axis, options in self.axes(name, target).items():
             text, value = chosen.get(axis, (None, None))
-            measured = text and text.startswith(("base", "causal window", "window"))
+            measured = text and text.startswith(MEASURED)
             if text not in options and not measured:
                 text = next(iter(options))
             found[axis] = text, options.get(text, value)
@@ -121,7 +125,7 @@ class Values:
         """Return the values in another form of some steps."""
         choices = dict(self.choices)
         for name in names:
-            choices[kind(name)] = choices.get(kind(name), {}) | changed
+            keep(choices, name, changed)
         return Values(
             Recording(self.arrays, self.units), self.other, self.steps, choices
         )
@@ -132,6 +136,20 @@ class Values:
             for name, array in arrays.items():
                 if re.fullmatch(names, name):
                     yield array.shape
+
+    def of_shape(self, shape: tuple) -> list[str]:
+        """Return the names of the layers and norms whose weight has a shape."""
+        weights = {**self.other, **self.arrays}
+        found = [
+            re.fullmatch(r"parameter\.(.*(?<!_embedding))\.weight", name)
+            for name, array in weights.items()
+            if array.shape == shape
+        ]
+        return sorted(one[1] for one in found if one)
+
+    def owner(self, name: str) -> str:
+        """Return the layer or norm whose parameters one takes."""
+        return self.choices.get(name, {}).get("owner", ("", name))[1]
 
     def heads(self, name: str) -> int:
         """Return the number of heads that a projection is cut into."""
@@ -160,7 +178,13 @@ class Values:
 def choose(side: Values, steps: tuple[str, ...], changed: Choice) -> None:
     """Keep a form: from now on, the steps of these kinds are computed in it."""
     for step in steps:
-        side.choices[kind(step)] = side.choice(step) | changed
+        keep(side.choices, step, side.choice(step) | changed)
+
+
+def keep(choices: dict, name: str, changed: Choice) -> None:
+    for axis, option in changed.items():
+        at = name if axis in ("owner", "matrix") else kind(name)
+        choices[at] = choices.get(at, {}) | {axis: option}
 
 
 def kind(name: str) -> str:

@@ -88,6 +88,7 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     first = "embedding_sum" if plan.embedding_norm else "embedding"
     steps[first] = Step(embed, embed_axes)
     norms: list[tuple[str, str, tuple[str, ...]]] = []
+    linear: list[tuple[str, str]] = []
     if plan.embedding_norm:
         norms.append(("embedding", first, ()))
         steps["embedding"] = norm_step(*norms[-1])
@@ -115,7 +116,7 @@ def steps_of(plan: Plan) -> dict[str, Step]:
         steps["final_norm"] = norm_step(*norms[-1])
     if plan.head:
         steps["logits"] = Step(*read_out(top, last))
-        steps["loss"] = Step(surprise, {"mean": MEANS, "targets": TARGETS})
+        steps["loss"] = Step(surprise, loss_axes)
         back["gradient.logits"] = Step(surprise_backward, GRADIENT_OF_LOGITS)
         back["gradient." + top] = Step(
             lambda v: v["gradient.logits"] @ output_matrix(v)
@@ -141,13 +142,15 @@ def steps_of(plan: Plan) -> dict[str, Step]:
         if one.pre:
             back[f"gradient.{p}norm"] = Step(*input_backward(one))
         back["gradient." + one.stream] = Step(*stream_backward(one))
-        for name in (*one.projections, p + "output"):
-            source = one.inner if name in one.projections else inside
-            parameters |= linear_parameters(name, source)
+        linear += [(name, one.inner) for name in one.projections]
+        linear.append((p + "output", inside))
+    for name, source in linear:
+        parameters |= linear_parameters(name, source, linear)
     if plan.embedding_norm:
         back["gradient.embedding_sum"] = norm_backward_step("embedding", first)
-    for name, source, _ in norms:
-        parameters |= norm_parameters(name, source)
+    places = [(name, source) for name, source, _ in norms]
+    for name, source in places:
+        parameters |= norm_parameters(name, source, places)
     for p in [one.prefix for one in order if "attention" in one.prefix]:
         for kind in ("query", "key"):
             parameters |= norm_parameters(f"{p}{kind}_norm", p + kind)
@@ -241,6 +244,7 @@ def norm_step(name: str, source: str, others: tuple = ()) -> Step:
                 "weight left out": None,
             },
             "input": {f"norm of {short(one)}": one for one in (source, *others)},
+            "owner": owners(v, name, target),
         }
         if v.maybe(f"parameter.{name}.bias") is not None:
             found["bias"] = {"with its bias": True, "without its bias": False}
@@ -250,7 +254,7 @@ def norm_step(name: str, source: str, others: tuple = ()) -> Step:
             found["norm"] = {"no norm": "no norm"} | KINDS
         return found
 
-    def compute(v, kind, eps, outside, form, source, *more):
+    def compute(v, kind, eps, outside, form, source, owner, *more):
         bias = more[0] if v.maybe(f"parameter.{name}.bias") is not None else False
         x, spread = (
             v[source],
@@ -259,16 +263,35 @@ def norm_step(name: str, source: str, others: tuple = ()) -> Step:
         heads = x.shape[1]
         x = merge_heads(x) if spread else x
         y = normalised(x, kind, eps, outside)[0]
-        weight = scale(v, name, form)
+        weight = scale(v, owner, form)
         y = (
             y * np.tile(weight, y.shape[-1] // np.size(weight))
             if np.ndim(weight)
             else y * weight
         )
-        y = y + v[f"parameter.{name}.bias"] if bias else y
+        y = y + v[f"parameter.{owner}.bias"] if bias else y
         return split_heads(y, heads) if spread else y
 
     return Step(compute, axes)
+
+
+def owners(v, name, target):
+    """Return whose parameters are taken: its own, or those of its like that fit best."""
+    axis = {"its own parameters": name}
+    own = v.maybe(f"parameter.{name}.weight")
+    if target is None or own is None:
+        return axis
+
+    def error(other):
+        changed = {"owner": (f"the parameters of {other}", other)}
+        found = v.with_changes((name,), changed).predict(name)
+        return np.abs(found - target).max() if found.shape == target.shape else np.inf
+
+    others = [other for other in v.of_shape(own.shape) if other != name]
+    if others:
+        best = min(others, key=error)
+        axis[f"the parameters of {best}"] = best
+    return axis
 
 
 def scale(v, name, form):
@@ -322,7 +345,7 @@ def norm_backward(v, name, source, terms=""):
     y, inverse, root = normalised(
         v[source], kind, chosen["eps"], chosen["place of eps"]
     )
-    g = v["gradient." + name] * scale(v, name, chosen["weight"])
+    g = v["gradient." + name] * scale(v, chosen["owner"], chosen["weight"])
     if kind == "no norm":
         return g
     size = g.shape[-1] / (g.shape[-1] - 1) if kind.startswith("unbiased") else 1
@@ -332,8 +355,18 @@ def norm_backward(v, name, source, terms=""):
     return inverse * g - square - (inverse * mean(g) if with_mean else 0)
 
 
-def norm_parameters(name, source):
+def norm_parameters(name, source, norms=()):
+    """Return the steps of the gradients of a norm's parameters, which others may take."""
+    places = dict([(name, source), *norms])
+
+    def total(v, of):
+        found = [of(v, one, at) for one, at in places.items() if v.owner(one) == name]
+        return sum(found) if found else 0 * v[f"parameter.{name}.weight"]
+
     def weight(v, form):
+        return total(v, lambda v, one, at: weight_of_one(v, one, at, form))
+
+    def weight_of_one(v, name, source, form):
         chosen, dy = v.chosen(name), v["gradient." + name]
         x = v[source]
         if chosen.get("span") or chosen["input"] != source:
@@ -351,7 +384,11 @@ def norm_parameters(name, source):
             weight, {"form": forms}, "gradient." + name
         ),
         f"gradient.parameter.{name}.bias": measured(
-            lambda v: rows_of(v["gradient." + name]).sum(axis=0), {}, "gradient." + name
+            lambda v: total(
+                v, lambda v, one, _: rows_of(v["gradient." + one]).sum(axis=0)
+            ),
+            {},
+            "gradient." + name,
         ),
     }
 
@@ -393,21 +430,28 @@ def linear_step(name: str, one: Branch | None, sources: tuple[str, ...]) -> Step
                     other,
                     False,
                 )
+        found["owner"] = owners(v, name, target)
         if v.maybe(f"parameter.{name}.bias") is not None:
             found["bias"] = {"with its bias": True, "without its bias": False}
         if attention:
             found["heads"] = dict(HEADS)
         return found
 
-    def compute(v, source, matrix, *more):
+    def compute(v, source, matrix, owner, *more):
         x = v[source]
         x = merge_heads(x) if x.ndim == 4 else x
-        y = x @ matrix_of(v, *matrix)
+        y = x @ matrix_of(v, *(matrix if owner == name else (owner, False)))
         if v.maybe(f"parameter.{name}.bias") is not None and more[0]:
-            y = y + v[f"parameter.{name}.bias"]
+            y = y + v[f"parameter.{owner}.bias"]
         return cut(y, v.heads(name), more[-1]) if attention else y
 
     return Step(compute, axes)
+
+
+def chosen_matrix(v, name):
+    chosen = v.chosen(name)
+    owner = chosen["owner"]
+    return matrix_of(v, *(chosen["matrix"] if owner == name else (owner, False)))
 
 
 def matrix_of(v, owner, transposed):
@@ -440,27 +484,36 @@ def output_gradient(v, name):
 
 def linear_backward(name):
     def compute(v):
-        return output_gradient(v, name) @ matrix_of(v, *v.chosen(name)["matrix"]).T
+        return output_gradient(v, name) @ chosen_matrix(v, name).T
 
     return compute, {}
 
 
-def linear_parameters(name, source):
-    def weight(v, swapped):
+def linear_parameters(name, source, places=()):
+    """Return the steps of the gradients of a layer's parameters, which others may take."""
+    places = dict([(name, source), *places])
+
+    def total(v, of):
+        found = [of(v, one, at) for one, at in places.items() if v.owner(one) == name]
+        return sum(found) if found else np.array(0.0)
+
+    def weight_of_one(v, name, source):
         x = v[source]
-        dw = rows_of(merge_heads(x) if x.ndim == 4 else x).T @ rows_of(
-            output_gradient(v, name)
-        )
+        x = rows_of(merge_heads(x) if x.ndim == 4 else x)
+        return x.T @ rows_of(output_gradient(v, name))
+
+    def weight(v, swapped):
+        dw = total(v, weight_of_one) + 0 * v[f"parameter.{name}.weight"]
         return dw.T if swapped else dw
+
+    def bias(v):
+        dy = total(v, lambda v, one, _: rows_of(output_gradient(v, one)).sum(axis=0))
+        return dy + 0 * v[f"parameter.{name}.bias"]
 
     axes: Axes = {"form": {"as it is": False, "transposed": True}}
     return {
         f"gradient.parameter.{name}.weight": measured(weight, axes, "gradient." + name),
-        f"gradient.parameter.{name}.bias": measured(
-            lambda v: rows_of(output_gradient(v, name)).sum(axis=0),
-            {},
-            "gradient." + name,
-        ),
+        f"gradient.parameter.{name}.bias": measured(bias, {}, "gradient." + name),
     }
 
 
@@ -540,12 +593,14 @@ def rotary_step(name: str) -> Step:
             "positions": positions_axis(v, x.shape[2], past),
             "scaling": SCALINGS,
             "precision": PRECISIONS,
+            "direction": {"rotated forwards": 1, "rotated backwards (sign of sin)": -1},
+            "part": parts_of(x.shape[-1]),
             "order": order | {"before the norm of queries and keys": 2},
         }
 
-    def compute(v, halves, base, positions, scaling, precision, order):
+    def compute(v, halves, base, positions, scaling, precision, direction, part, order):
         x = v[name + "_norm" if order == 0 else name]
-        y = rotated(x, halves, base, positions, scaling, precision)
+        y = rotated(x, halves, base, positions, scaling, precision, direction, part)
         if order == 2:
             chosen = v.chosen(name + "_norm")
             y = normalised(y, chosen["norm"], chosen["eps"], chosen["place of eps"])[0]
@@ -585,9 +640,40 @@ def measured_base(x, y, halves):
     return base if 1 < base < 1e12 else None
 
 
-def rotated(x, halves, base, positions, scaling=None, precision="float64", sign=1):
+def parts_of(width):
+    """Return the parts of a head that people rotate: how many entries, and of which frequencies."""
+    parts: dict[str, Any] = {"the whole head rotated": None}
+    for share, text in ((2, "half"), (4, "quarter")):
+        if width % (2 * share) == 0:
+            parts[f"the first {text} of each head rotated"] = width // share, False
+            if width // share > 2:  # otherwise the same
+                name = (
+                    f"the first {text} of each head rotated, by the frequencies of all"
+                )
+                parts[name] = width // share, True
+    return parts
+
+
+def rotated(
+    x,
+    halves,
+    base,
+    positions,
+    scaling=None,
+    precision="float64",
+    direction=1,
+    part=None,
+    sign=1,
+    frequencies=None,
+):
     if halves is None:
         return x
+    if part:
+        wide, of_all = part
+        full = rotary_frequencies(x.shape[-1], base, scaling)[: wide // 2]
+        given = halves, base, positions, scaling, precision, direction, None, sign
+        y = rotated(x[..., :wide], *given, frequencies=full if of_all else None)
+        return np.concatenate([y, x[..., wide:]], axis=-1)
     if x.shape[-1] % 2:
         raise Missing("an even width")
 
@@ -598,13 +684,13 @@ def rotated(x, halves, base, positions, scaling=None, precision="float64", sign=
         return round_to(a.astype(float), name) if precision in where else a
 
     reduced = "float32", "bfloat16", "float16"
-    frequencies = low(
-        rotary_frequencies(x.shape[-1], base, scaling), *reduced, "frequencies"
-    )
+    if frequencies is None:
+        frequencies = rotary_frequencies(x.shape[-1], base, scaling)
+    frequencies = low(frequencies, *reduced, "frequencies")
     positions = positions if positions.ndim == 1 else positions[:, np.newaxis]
     angles = low(low(positions, *reduced)[..., np.newaxis] * frequencies, *reduced)
     cos, sin = (low(a, "cos") for a in (np.cos(angles), np.sin(angles)))
-    return turn(x, cos, sign * sin, halves)
+    return turn(x, cos, sign * direction * sin, halves)
 
 
 SHARING = {"key heads repeated": False, "key heads tiled": True}
@@ -668,6 +754,10 @@ def mask_axes(v, p, target):
                 masks[f"causal window of {w}"] = (lag >= 0) & (lag < w)
                 masks[f"window of {w} to both sides"] = np.abs(lag) < w
     axes: Axes = {"mask": distinct(masks)}
+    axes["nothing seen"] = {
+        "no weights where nothing is seen": False,
+        "even weights where nothing is seen": True,
+    }
     if v.maybe("attention_mask") is not None:
         axes["padding"] = {"padding hidden": True, "padding seen": False}
     axes["softmax"] = {"masked before the softmax": 0, "masked after the softmax": 1}
@@ -675,7 +765,7 @@ def mask_axes(v, p, target):
     return axes
 
 
-def attention_weights(v, p, keep, *more):
+def attention_weights(v, p, keep, even, *more):
     x = v[p + "scores"]
     if len(more) > 1 and more[0]:
         hidden = v["attention_mask"].astype(bool)
@@ -683,7 +773,9 @@ def attention_weights(v, p, keep, *more):
             raise Missing("attention_mask")
         keep = keep & hidden[:, np.newaxis, np.newaxis]
     if more[-1] == 0:
-        return softmax(np.where(keep, x, -np.inf))[0]
+        weights = softmax(np.where(keep, x, -np.inf))[0]
+        nothing = ~keep.any(axis=-1, keepdims=True)
+        return np.where(nothing, 1 / x.shape[-1], weights) if even else weights
     if more[-1] == 1:
         return softmax(x)[0] * keep
     return softmax(np.where(keep, x, -np.inf).swapaxes(-1, -2))[0].swapaxes(-1, -2)
@@ -714,6 +806,9 @@ def attention_back(p: str) -> dict[str, Step]:
         if form == 2:
             return dweights * weights * (1 - weights)
         dx = softmax_backward(dweights, SoftmaxCache(weights))
+        keep, even, *_ = v.chosen(p + "weights").values()
+        if even:  # the scores there were overwritten
+            dx = dx * keep.any(axis=-1, keepdims=True)
         return 0 * dx if form == 3 else dx
 
     def dquery(v, scaled):
@@ -867,7 +962,7 @@ def input_gradient(v, one, detached=()):
         chosen = v.chosen(name)
         if chosen["input"] != one.inner:
             raise Missing(name)
-        dx = output_gradient(v, name) @ matrix_of(v, *chosen["matrix"]).T
+        dx = output_gradient(v, name) @ chosen_matrix(v, name).T
         total = total + dx * (name not in detached)
     return total
 
@@ -911,6 +1006,8 @@ MEANS = {
     name: name for name in ("mean of the counted tokens", "mean of all tokens", "sum")
 }
 MEANS |= {"mean of the means of the sequences": "sequences"}
+MEANS |= {"sum divided by the number of sequences (B)": "B"}
+MEANS |= {"sum divided by the number of positions (T)": "T"}
 TARGETS = {"targets as recorded": 0, "ids as targets (not shifted)": 1}
 TARGETS["targets shifted once more"] = 2
 GRADIENT_OF_LOGITS: Axes = {"form": {"p - y": True, "p alone": False}}
@@ -966,15 +1063,37 @@ def counted(v, how, shift):
     if how == "sequences":
         totals = weights.sum(axis=1, keepdims=True)
         return targets, weights / np.where(totals, totals, 1) / len(weights)
-    total = {"sum": 1, "mean of all tokens": there.sum()}.get(how, weights.sum())
+    totals = {"sum": 1, "mean of all tokens": there.sum()}
+    totals |= {"B": len(weights), "T": weights.shape[1]}
+    total = totals.get(how, weights.sum())
     return targets, weights / total
 
 
-def surprise(v, how, shift):
+def loss_axes(v, target=None):
+    axes: Axes = {"mean": MEANS, "targets": TARGETS}
+    axes["smoothing"] = {"no label smoothing": 0.0, "label smoothing 0.1": 0.1}
+    if target is not None and v.units["loss"] < 1e-4:  # two digits say something
+        form = tuple(v.chosen("loss").values())[:2]
+        plain, even = (float(surprise(v, *form, share)) for share in (0, 1))
+        share = float(f"{(float(target) - plain) / (even - plain):.2g}")
+        if 0 < share < 1:
+            axes["smoothing"][f"label smoothing {share:g}"] = share
+    words = v["logits"].shape[-1]
+    for text, share in list(axes["smoothing"].items())[1:]:
+        axes["smoothing"][f"{text} over the other words"] = share * words / (words - 1)
+    return axes
+
+
+def surprise(v, how, shift, smoothing):
     targets, share = counted(v, how, shift)
     if not share.any():
         raise Missing("loss_weights")
     loss, _ = cross_entropy(v["logits"], targets, share)
+    if smoothing:
+        shifted = v["logits"] - v["logits"].max(axis=-1, keepdims=True)
+        log_p = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        even = -(share * log_p.mean(axis=-1)).sum()
+        return np.asarray((1 - smoothing) * loss * share.sum() + smoothing * even)
     return np.asarray(loss * share.sum())
 
 
@@ -984,6 +1103,7 @@ def surprise_backward(v, with_target):
     p, _ = softmax(v["logits"])
     right = np.zeros_like(p)
     np.put_along_axis(right, targets[..., np.newaxis], 1, axis=-1)
+    right += chosen["smoothing"] * (1 / right.shape[-1] - right)
     return share[..., np.newaxis] * (p - right * with_target)
 
 
@@ -997,13 +1117,16 @@ def embedding_parameters(source: str, head: bool) -> dict[str, Step]:
         found[ids] = rows
         return found
 
-    def tokens(v, terms, added):
+    def tokens(v, terms, added, padding):
         table, total = v["parameter.token_embedding.weight"], 0
         if "look-up" in terms:
             rows = v[source] * (
                 sqrt(table.shape[1]) if v.chosen(source[9:])["scale"] else 1
             )
-            total = total + looked_up(v, v["ids"], table, added, rows)
+            found = looked_up(v, v["ids"], table, added, rows)
+            if padding is not None:
+                found[padding] = 0
+            total = total + found
         if "output" in terms:
             chosen = v.chosen("logits")
             h = rows_of(v[chosen["input"]])
@@ -1016,7 +1139,12 @@ def embedding_parameters(source: str, head: bool) -> dict[str, Step]:
         both |= {"the output layer alone": "output"} if head else {}
         both |= {"neither term": ""}
         added = {"repeated tokens added": True, "repeated tokens overwritten": False}
-        return {"terms": both, "repeats": added}
+        skipped: dict[str, Any] = {"looked up rows of all tokens": None}
+        for token in np.unique([0, 1, 2, 3, *v["ids"].max(keepdims=True).flat]):
+            skipped[f"no gradient where token {token} is looked up (padding_idx)"] = (
+                token
+            )
+        return {"terms": both, "repeats": added, "padding": skipped}
 
     def positions(v, averaged):
         rows, numbers = v[source], v.chosen(source[9:]).get("positions")

@@ -38,6 +38,7 @@ DRILLS = (  # in the order of the book
     "tiled_attention",
     "few_bits",
     "shipped",
+    "weights",
     "search",
     "fine_tuning",
 )

@@ -25,9 +25,11 @@ def test_a_folder_is_read_with_the_folders_in_it(tmp_path):
     (tmp_path / "b.txt").write_text("second")
     (tmp_path / "a.txt").write_text("\ufefffirst", encoding="utf-8")
     (tmp_path / "inner" / "c.txt").write_text("third")
-    (tmp_path / "d.md").write_text("no text file")
+    (tmp_path / "d.md").write_text("fourth")
+    (tmp_path / "e.rst").write_text("fifth")
+    (tmp_path / "f.py").write_text("no text file")
     texts = [document.text for document in read_documents(tmp_path)]
-    assert texts == ["first", "second", "third"]
+    assert texts == ["first", "second", "fourth", "fifth", "third"]
 
 
 def test_what_occurs_twice_is_read_once(tmp_path):
@@ -69,8 +71,8 @@ def test_an_empty_path_is_not_the_folder_one_is_in():
     "name, content, message",
     [
         ("missing.txt", None, "missing.txt: expected a readable file, got: .*"),
-        ("", {}, r".*: expected \.txt files in the folder, found none"),
-        ("", {"a.md": b"text"}, r".*: expected \.txt files in the folder, found none"),
+        ("", {}, r".*: expected \.txt, \.md, \.rst files in the folder, found none"),
+        ("", {"a.py": b"text"}, r".*: expected \.txt, \.md, \.rst files in the folder, found none"),
         ("", {"a.txt": b" \n\t\n"}, "expected text, found only white space"),
         ("a.txt", {"a.txt": b""}, "a.txt: expected text, found only white space"),
         (

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from transformer_core.foundation.checks import is_real
 
 PASSAGE = 1000  # characters
+SUFFIXES = ".txt", ".md", ".rst"
 
 
 class Document(NamedTuple):
@@ -16,7 +17,7 @@ class Document(NamedTuple):
 
 
 def read_documents(path: str | Path) -> list[Document]:
-    """Read a text file, or all ``.txt`` files in a folder and the folders in it.
+    """Read a text file, or all .txt, .md and .rst files in a folder and the folders in it.
 
     A document is a passage: as many whole paragraphs of a file as make 1000 characters. Empty
     lines part the paragraphs. A passage that occurs twice is read once.
@@ -33,9 +34,12 @@ def read_documents(path: str | Path) -> list[Document]:
         raise ValueError(f"path: expected a file or a folder, got {path!r}")
     path = Path(path)
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*.txt") if file.is_file())
+        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
+        files = [file for file in files if file.is_file()]
         if not files:
-            raise ValueError(f"{path}: expected .txt files in the folder, found none")
+            raise ValueError(
+                f"{path}: expected {', '.join(SUFFIXES)} files in the folder, found none"
+            )
     else:
         files = [path]
     documents: dict[str, Document] = {}

@@ -12,7 +12,9 @@ PAD, UNK, CLS, SEP, MASK = range(5)
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # by their ids
 
 
-def train_wordpiece(texts: list[str], vocabulary: int = 8192) -> "Tokenizer":
+def train_wordpiece(
+    texts: list[str], vocabulary: int = 8192, at_most: bool = False
+) -> "Tokenizer":
     """Learn a vocabulary from texts, as BERT's: lower case, no accents, punctuation apart.
 
     The special tokens have the ids 0 to 4. The same texts always give the same tokenizer.
@@ -22,6 +24,8 @@ def train_wordpiece(texts: list[str], vocabulary: int = 8192) -> "Tokenizer":
     texts : list of str
     vocabulary : int
         V, special tokens included.
+    at_most : bool
+        Learn fewer where the texts have no more.
 
     Returns
     -------
@@ -67,7 +71,7 @@ def train_wordpiece(texts: list[str], vocabulary: int = 8192) -> "Tokenizer":
     learner = tokenizer_of({})
     learner.train_from_iterator(texts, trainer)
     learned = learner.get_vocab()
-    if len(learned) != vocabulary:
+    if len(learned) > vocabulary or len(learned) < vocabulary and not at_most:
         raise ValueError(
             f"texts: expected enough of them for a vocabulary of {vocabulary}, got "
             f"{len(words)} different words, which make {len(learned)} pieces"
