@@ -36,7 +36,7 @@ ELSEWHERE = {  # what no listing of the page computes
     "590_few_bits": "w0 w1 c1",  # an optimiser's step, which rounds nothing
 }
 PARTLY_NAMED = {  # less than four fifths of a graph, and what is missing
-    "590_few_bits": "the steps after the first",
+    "590_few_bits": "the steps after the first"
 }
 
 
