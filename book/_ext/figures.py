@@ -65,9 +65,10 @@ def literal(written):
 def compact(drawing):
     """A figure of Matplotlib with a line for each path, to a hundredth of a point."""
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+    drawing = drawing.replace('"STIXGeneral-', '"').replace("#STIXGeneral-", "#")
 
     def path(found):
-        line = " ".join(found[1].split())
+        line = re.sub(r" ?([A-Za-z]) ?", r"\1", " ".join(found[1].split()))
         return f' d="{re.sub(LONG, lambda number: f"{float(number[0]):.2f}", line)}"'
 
     return re.sub(r'\sd="([^"]*)"', path, drawing)
