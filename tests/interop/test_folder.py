@@ -13,7 +13,7 @@ import pytest
 from helpers.witnesses import randomise
 from safetensors.numpy import load_file, save_file
 
-from transformer_core.interop import load, save
+from transformer_core.interop import load, save, weights
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
 from transformer_core.models import Bert, BertEncoder, Gpt, StackSpec
 
@@ -110,6 +110,23 @@ def test_reading_holds_few_arrays_beside_the_model(tmp_path):
     tracemalloc.stop()
     sizes = [array.nbytes for array in model.parameters().values()]
     assert sum(sizes) < most < sum(sizes) + 3 * max(sizes)
+
+
+def test_an_array_is_read_in_pieces(tmp_path, monkeypatch):
+    gpt = modern()
+    save(gpt, None, tmp_path / "folder")
+    counts, read = [], weights.Weights.read
+
+    def counted(self, name, first, count):
+        counts.append(count)
+        return read(self, name, first, count)
+
+    monkeypatch.setattr(weights, "PIECE", 20)
+    monkeypatch.setattr(weights.Weights, "read", counted)
+    model, _ = load(tmp_path / "folder")
+    for name, array in gpt.parameters().items():
+        assert np.array_equal(model.parameters()[name], array), name
+    assert max(counts) == 16  # two rows of the width 8
 
 
 def test_a_bert_without_the_parts_of_the_published_one_is_the_same_function(tmp_path):

@@ -121,9 +121,10 @@ def load(
     path = place / TOKENIZER
     tokenizer = read_tokenizer(path, model, str(path)) if path.exists() else None
     for name, view in in_their_layout(rows, model.parameters()).items():
-        with np.errstate(over="ignore"):  # what overflows is not finite
-            view[...] = weights[names[name]]
-        check_finite(f"{place}: {name}", view)
+        for part, piece in weights.pieces(names[name]):
+            with np.errstate(over="ignore"):  # what overflows is not finite
+                view[part] = piece
+            check_finite(f"{place}: {name}", view[part])
     model.token_ids = token_ids  # what config.json says of them, for save
     return model, tokenizer
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from transformer_core.foundation.files import open_safetensors, read_json
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PIECE = 2**20  # numbers that are read at once
 PICKLES = "pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt"
 # What is read, and as what: bfloat16 is the upper half of float32.
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -52,12 +54,25 @@ class Weights(Mapping):
                 )
 
     def __getitem__(self, name: str) -> np.ndarray:
+        shape = self.shape(name)
+        return self.read(name, 0, prod(shape)).reshape(shape)
+
+    def pieces(self, name: str) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of the first axis of an array, of a few megabytes, with what they hold."""
+        length, *others = self.shape(name)
+        width = prod(others)
+        step = max(1, PIECE // max(1, width))
+        for first in range(0, length, step):
+            last = min(first + step, length)
+            entries = self.read(name, first * width, (last - first) * width)
+            yield slice(first, last), entries.reshape(-1, *others)
+
+    def read(self, name: str, first: int, count: int) -> np.ndarray:
+        """Return some of the numbers of an array, in the order of the file."""
         path, start, entry = self.places[name]
-        begin, end = entry["data_offsets"]
         kind = np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<")
-        shape = entry["shape"]
-        count = (end - begin) // kind.itemsize
-        array = np.fromfile(path, kind, count, offset=start + begin).reshape(shape)
+        start += entry["data_offsets"][0] + first * kind.itemsize
+        array = np.fromfile(path, kind, count, offset=start)
         if entry["dtype"] == "BF16":
             return (array.astype(np.uint32) << 16).view(np.float32)
         return array
