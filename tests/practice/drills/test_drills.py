@@ -1,5 +1,7 @@
 """Every task of every chapter: its answers are those of the package, its slips are wrong."""
 
+import re
+import tomllib
 from itertools import product
 
 import numpy as np
@@ -64,7 +66,7 @@ from transformer_core.ops.tiled_attention import merge, partial_attention, tilin
 from transformer_core.optim import SGD, Adam, clip_by_global_norm, unscale, warmup_stable_decay
 from transformer_core.ranks import Group, on_threads
 from transformer_core.training import combine
-from transformer_practice.drills import DRILLS, draw
+from transformer_practice.drills import DRILLS, draw, words_of
 from transformer_practice.drills.drill import LEVELS
 from transformer_practice.drills.exact import is_equal, numbers, parse, show
 from transformer_practice.exercises.byte_pairs import encode_piece, learn_merges, merge_pair
@@ -539,6 +541,13 @@ def test_a_prompt_does_not_give_its_rule_away(name):
         assert step.rule not in step.prompt
         assert step.rule.endswith(".")
         assert all(mistake.endswith(".") for mistake in step.slips)
+
+
+@every_drill
+def test_a_prompt_has_a_word_beside_its_formula(name):
+    """It is the label of a field, and formulas have no accessible name everywhere."""
+    for step in tomllib.loads(words_of(name))["steps"]:
+        assert re.search(r"[a-z]{3}", re.sub(r"\$[^$]*\$", "", step["prompt"])), step["prompt"]
 
 
 def test_most_steps_know_slips():
