@@ -166,7 +166,7 @@ def test_an_arrow_of_attention_and_its_line_of_the_backward_pass_light_each_othe
     assert "lit" in arrow.get_attribute("class")
     tab.keyboard.press("Escape")
     assert "lit" not in arrow.get_attribute("class")
-    arrow.dispatch_event("pointerover", {"pointerType": "mouse", "bubbles": True})
+    arrow.dispatch_event("pointermove", {"pointerType": "mouse", "bubbles": True})
     assert "lit" in lines.last.get_attribute("class")
     first, second = figure.grid(f"d{what}", 3, 2)[1]
     shown = f"gradient of the {what} of chase: ({first:.2f}, {second:.2f})".replace("-", "−")
