@@ -308,6 +308,19 @@ def test_a_difference_from_a_folder_is_named(tmp_path, monkeypatch, capsys):
     assert "first difference: final_norm" in out and "eps 1e-03 instead of eps 1e-06" in out
 
 
+def test_a_module_in_two_places_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    model = published("LlamaForCausalLM")
+    first, second = model.model.layers
+    second.post_attention_layernorm = first.post_attention_layernorm
+    given = {"ids": np.arange(1, 25).reshape(2, 12), "targets": np.arange(24).reshape(2, 12)}
+    write_recording("theirs", run_published(model, given))
+    assert main(["compare", "FOLDER", "theirs"]) == 1
+    out = capsys.readouterr().out
+    assert "first difference: layers.1.feed_forward.norm" in out
+    assert "the parameters of layers.0.feed_forward.norm instead" in out
+
+
 def test_the_weights_of_a_wide_program_may_be_narrow(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model = published("LlamaForCausalLM").bfloat16().float()

@@ -1,6 +1,7 @@
 """A recorder of programs in PyTorch, for the doctor."""
 
 import re
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -95,17 +96,12 @@ class Recorder:
             "key": key_heads or heads,
             "value": key_heads or heads,
         }
-        for path, module in model.named_modules():
+        places: dict[Any, list] = {}
+        for path, module in model.named_modules(remove_duplicate=False):
             output, given = names_of(path)
             cut = counts.get(output.rpartition(".")[2].removesuffix("_norm"))
-
-            def note(_, arguments, result, output=output, given=given, cut=cut):
-                if given:
-                    self(given, arguments[0])
-                self(output, result[0] if isinstance(result, tuple) else result, cut)
-
             if output:
-                module.register_forward_hook(note)
+                places.setdefault(module, []).append((output, given, cut))
             owner = TABLES.get(path.rpartition(".")[2], output)
             # The weight of a module of GPT-2 is not (out, in), as that of nn.Linear.
             known = not path.endswith((".c_proj", ".c_fc")) and owner
@@ -113,6 +109,16 @@ class Recorder:
                 tied = any(parameter is other for other in self.parameters.values())
                 if (known or parameter.ndim == 1 and owner) and not tied:
                     self.parameters[f"{owner}.{kind}"] = parameter
+        for module, found in places.items():
+            turns = cycle(found)  # one that is in two places is called in their order
+
+            def note(_, arguments, result, turns=turns):
+                output, given, cut = next(turns)
+                if given:
+                    self(given, arguments[0])
+                self(output, result[0] if isinstance(result, tuple) else result, cut)
+
+            module.register_forward_hook(note)
         if not self.parameters:
             raise ValueError(
                 "model: expected modules named as in transformers, such as q_proj or c_fc, got "
