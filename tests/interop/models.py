@@ -24,6 +24,14 @@ BERT = {
     "norm": NormSpec("layer_norm", 1e-12),
     "feed_forward": "gelu",
 }
+SMALL = {  # a configuration of any of the families in transformers
+    "vocab_size": 61,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 32,
+}
 FAMILIES = {"llama": LLAMA, "qwen": QWEN, "gpt2": GPT2, "bert": BERT}
 FAMILIES |= {"qwen windows": WINDOWS, "encoder": BERT}
 

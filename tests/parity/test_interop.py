@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from interop.models import make
+from interop.models import SMALL, make
 
 from transformer_core.interop import load, save
 from transformer_core.interop.__main__ import main
@@ -13,14 +13,6 @@ from transformer_core.interop.parity import kept_in, parity
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-SMALL = {
-    "vocab_size": 61,
-    "hidden_size": 24,
-    "intermediate_size": 40,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 32,
-}
 SHARED = SMALL | {"num_key_value_heads": 2}
 BASE = {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12}
 SCALED = {

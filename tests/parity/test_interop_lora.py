@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from interop.models import SMALL
 
 from transformer_core.interop import load, rows_of
 from transformer_core.interop.lora import load_adapter, save_adapter
@@ -17,17 +18,7 @@ pytestmark = [  # of what peft calls
     pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to False:UserWarning"),
 ]
 
-SMALL = {
-    "vocab_size": 61,
-    "hidden_size": 24,
-    "intermediate_size": 40,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 32,
-    "pad_token_id": None,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+SETTINGS = SMALL | {"pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2}
 CASES = {
     "bert, query and value": ("BertModel", {}, ["query", "value"]),
     "bert, all": ("BertModel", {}, ["query", "key", "value", "attention.output.dense"]),
@@ -42,7 +33,7 @@ IDS = np.random.default_rng(0).integers(0, 61, size=(2, 7))
 def base(request, tmp_path):
     architecture, settings, targets = CASES[request.param]
     kind = getattr(transformers, architecture)
-    kind(kind.config_class(**SMALL, **settings)).save_pretrained(tmp_path / "base")
+    kind(kind.config_class(**SETTINGS, **settings)).save_pretrained(tmp_path / "base")
     return tmp_path / "base", kind, targets
 
 

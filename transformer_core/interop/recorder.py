@@ -165,9 +165,7 @@ def names_of(path: str) -> tuple[str, str | None]:
     """Return the names of what a module returns and is given: empty, if it is not known."""
     if layer := re.search(r"(?:^|\.)(layers|layer|h)\.(\d+)(?:\.(.*))?$", path):
         kind, number, inside = layer.groups()
-        if (
-            inside is None and kind != "layer"
-        ):  # of BERT, it returns the output of a norm
+        if inside is None and kind != "layer":  # BERT's ends in a norm, noted itself
             return f"layers.{number}.feed_forward.residual", None
         output, given = INSIDE.get(inside, ("", None))
         p = f"layers.{number}."

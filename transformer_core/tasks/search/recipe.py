@@ -81,7 +81,9 @@ def prepare(settings: dict) -> dict[str, bytes]:
         )
     if base is None:
         training = [d.text for d in documents if not is_held_out(d.name)]
-        tokenizer = with_ends(train_wordpiece(training, settings["vocabulary"], True))
+        tokenizer = with_ends(
+            train_wordpiece(training, settings["vocabulary"], at_most=True)
+        )
         settings["vocabulary"] = tokenizer.get_vocab_size()
         encoder = build(settings)
     else:
