@@ -21,7 +21,7 @@ explore("simplex", ({ stage, controls, say }) => {
   const panel = beside ? { x: left + side + 66, y: 34, width: space - left - side - 66 }
     : { x: 0, y: top + tall + 104, width: space };
   const cell = Math.min(56, panel.width / 4.4), matrix = panel.x + (panel.width - 4 * cell - 6) / 2;
-  const ROW = 44, bars = panel.y + 3 * ROW + 62;
+  const ROW = beside ? 44 : 54, bars = panel.y + 3 * ROW + 62; // 44 pixels where a phone shows it smaller, too
   const drawing = explore.canvas(stage, space, Math.max(bars + 128, top + tall + 80),
     "A triangle of weights with a point to drag; the Jacobian of softmax there, and the gradient of the three scores");
   const place = (weights) => [0, 1].map((axis) => sum(weights.map((w, i) => w * corners[i][axis])));
