@@ -146,7 +146,7 @@ def test_what_an_option_adds_to_the_parameters(rng, option, more):
 @every_variant
 def test_gradients_agree_with_the_witnesses(check, rng, variant):
     model = build(variant, rng, check.witness.dtype)
-    check.compare(
+    check.model(
         lambda: read_out(model),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
@@ -158,7 +158,7 @@ def test_gradients_agree_with_the_witnesses(check, rng, variant):
 @pytest.mark.parametrize("variant", ["text 004", "everything"])
 def test_gradients_of_every_position_agree_with_the_witnesses(check, rng, variant):
     model = build(VARIANTS[variant], rng, check.witness.dtype)
-    check.compare(
+    check.model(
         lambda: read_out(model, masked=None),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
@@ -169,7 +169,7 @@ def test_gradients_of_every_position_agree_with_the_witnesses(check, rng, varian
 @pytest.mark.parametrize("variant", ["tied", "everything"])
 def test_loss_gradients_agree_with_the_witnesses(check, rng, variant):
     model = build(VARIANTS[variant], rng, check.witness.dtype)
-    check.compare(
+    check.model(
         lambda: step(model),
         lambda dloss, grads: {name: dloss * grad for name, grad in grads.items()},
         model.parameters(),

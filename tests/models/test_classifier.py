@@ -53,7 +53,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @every_kind
 def test_gradients_agree_with_the_witnesses(check, kind):
     model = kind(check.rng, check.witness.dtype)
-    check.compare(
+    check.model(
         lambda: model.forward(IDS, KEEP),
         lambda dy, cache: model.backward(dy, cache)[1],
         model.parameters(),

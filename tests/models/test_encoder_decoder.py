@@ -96,7 +96,7 @@ def step(model, smoothing=0.0):
 @pytest.mark.parametrize("variant", by_witnesses)
 def test_gradients_agree_with_the_witnesses(check, rng, variant):
     model = build(variant, rng, check.witness.dtype)
-    check.compare(
+    check.model(
         lambda: forward(model),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
