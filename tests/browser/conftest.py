@@ -36,7 +36,7 @@ class View:
             self.errors.append(message.text)
 
     def open(self, page, part=None):
-        """Open a page; with the selector of a part, without the rest of its article."""
+        """Open a page; with the selector of parts, without the rest of its article."""
         self.page, self.requests, self.failures, self.errors = page, [], [], []
         file = ROOT / "_build/html" / f"{page}.html"
         self.tab.unroute_all()
@@ -51,14 +51,21 @@ class View:
 
 @cache
 def reduced(file, part):
-    """A page with one part of its article, and without the contents, whose links lead elsewhere."""
+    """A page with the parts of its article that a selector finds, and without the contents, whose
+    links lead elsewhere.
+    """
     page = BeautifulSoup(read(file), "html.parser")
     page.select_one(".bd-sidebar-secondary").extract()
-    kept = page.select_one(part)
-    while kept.name != "article":
-        for other in [*kept.previous_siblings, *kept.next_siblings]:
-            other.extract()
-        kept = kept.parent
+    parts = page.select(part)
+    around = {id(each) for one in parts for each in one.parents}
+    kept = around | {id(each) for each in parts}
+    inside = [page.article]
+    for each in inside:
+        for child in [*each.children]:
+            if id(child) not in kept:
+                child.extract()
+            elif id(child) in around:
+                inside.append(child)
     return str(page)
 
 

@@ -25,6 +25,14 @@ STATE = """graph => ({
   said: graph.querySelector(".said").textContent,
   sentences: [...graph.querySelectorAll(".steps li")].map(line => line.textContent),
 })"""
+# The arrow key to the right, until the last step.
+GO_ON = f"""graph => {{
+  const state = {STATE}, key = {{ key: "ArrowRight", bubbles: true }};
+  return state(graph).sentences.slice(1).map(() => {{
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", key));
+    return state(graph);
+  }});
+}}"""
 TEXTS = """graph => {
   const drawn = [...graph.querySelectorAll("svg")].filter(svg => svg.clientWidth);
   const scale = drawn[0].getBoundingClientRect().width / drawn[0].viewBox.baseVal.width;
@@ -57,8 +65,8 @@ CONTRAST = (
 
 @pytest.fixture(scope="module", params=PAGES)
 def tab(views, request):
-    """A page with graphs, all of them whole and without motion."""
-    tab = views(reduced_motion="reduce").open(f"book/{request.param}").tab
+    """The graphs of a page, all of them whole and without motion."""
+    tab = views(reduced_motion="reduce").open(f"book/{request.param}", ".graph").tab
     for button in tab.get_by_role("button", name="all", exact=True).all():
         button.click()
     assert tab.locator(".graph").count() == PAGES[request.param]
@@ -74,13 +82,13 @@ def test_buttons_and_arrow_keys_step_through(tab):
         assert still["hidden"] == still["lit"] == 0 and still["said"] == ""
         assert still["count"] == f"{steps} steps"
         graph.locator(".drawings").focus()
-        hidden = []
-        for at in range(steps):
-            tab.keyboard.press("ArrowRight")
-            state = graph.evaluate(STATE)
+        tab.keyboard.press("ArrowRight")
+        states = [graph.evaluate(STATE), *graph.evaluate(GO_ON)]
+        for at, state in enumerate(states):
             assert state["count"] == f"{at + 1} of {steps}"
             assert state["said"] == state["sentences"][at]
-            hidden.append(state["hidden"])
+        hidden = [state["hidden"] for state in states]
+        assert len(states) == steps
         assert hidden == sorted(hidden, reverse=True) and hidden[0] > hidden[-1] == 0
         forward, back = (graph.get_by_role("button", name=n) for n in ("step", "back"))
         forward.click()
@@ -97,7 +105,7 @@ def test_buttons_and_arrow_keys_step_through(tab):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_graph_begins_at_its_first_step(views, page):
-    tab = views(viewport=BESIDE).open(f"book/{page}").tab
+    tab = views(viewport=BESIDE).open(f"book/{page}", ".graph").tab
     for graph in tab.locator(".graph").all():
         state = graph.evaluate(STATE)
         assert state["count"].startswith("1 of ") and state["said"] == state["sentences"][0]
@@ -143,7 +151,8 @@ def test_a_graph_stays_beside_its_derivation_and_follows_the_reader(views, page)
 @pytest.mark.parametrize("page", DERIVED)
 def test_a_derivation_on_paper_and_without_scripts_is_plain_text(views, page):
     for scripts, media in ((True, "print"), (False, "screen")):
-        tab = views(viewport=BESIDE, java_script_enabled=scripts).open(f"book/{page}").tab
+        view = views(viewport=BESIDE, java_script_enabled=scripts)
+        tab = view.open(f"book/{page}", ".derivation").tab
         tab.set_viewport_size(BESIDE)
         tab.emulate_media(media=media)
         derivations = tab.locator(".derivation").all()
@@ -182,7 +191,7 @@ def test_paper_shows_everything(tab):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_still_form_needs_no_script(views, page):
-    tab = views(java_script_enabled=False).open(f"book/{page}").tab
+    tab = views(java_script_enabled=False).open(f"book/{page}", ".graph").tab
     for graph in tab.locator(".graph").all():
         assert graph.locator("svg.wide").is_visible()
         assert not graph.locator("svg.narrow").is_visible()
