@@ -55,7 +55,8 @@ def reduced(file, part):
     links lead elsewhere.
     """
     page = BeautifulSoup(read(file), "html.parser")
-    page.select_one(".bd-sidebar-secondary").extract()
+    for contents in page.select(".bd-sidebar-secondary"):
+        contents.extract()
     parts = page.select(part)
     around = {id(each) for one in parts for each in one.parents}
     kept = around | {id(each) for each in parts}

@@ -490,20 +490,30 @@ def test_a_formula_that_fits_does_not_scroll(view, width):
 
 
 def test_what_a_finger_presses_is_44_pixels_high(view):
-    """Folds, what belongs to a figure, a graph, a drill or an editor, and the place of a handle."""
+    """Folds, and what belongs to a graph, a drill or an editor."""
+    resize(view, PHONE)
     touch = view.context.new_cdp_session(view.tab)
     touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    for width in (PHONE, 320) if view.page in WITH_A_FIGURE else (PHONE,):
-        resize(view, width)
-        assert view.tab.evaluate(SMALL) == []
+    assert view.tab.evaluate(SMALL, ".graph, .drill, .live, .live-listing") == []
     touch.detach()  # ends the emulation
 
 
+@pytest.mark.parametrize("page", WITH_A_FIGURE)
+def test_what_a_finger_presses_in_a_figure_is_44_pixels_high(views, page):
+    """In a window that becomes narrower, too; the place of a handle is among it."""
+    view = views(viewport={"width": PHONE, "height": 900}, has_touch=True, is_mobile=True)
+    view.open(page, '[id^="explorable-"]').tab.evaluate(UNFOLD)
+    for width in (PHONE, 320):
+        resize(view, width)
+        assert view.tab.evaluate(SMALL, ".explorable") == []
+
+
 # A radio or a box to tick is pressed on its label, too.
-SMALL = """() => [...document.querySelectorAll(`article summary, article circle.halo:not([role]),
-    article :is(.explorable, .graph, .drill, .live, .live-listing)
-        :is(button, select, input, textarea, [role="button"])`)]
+SMALL = """(where) => [...document.querySelectorAll(`article summary,
+    article circle.halo:not([role]),
+    article :is(${where}) :is(button, select, input, textarea, [role="button"])`)]
     .filter((part) => part.checkVisibility()
+        && part.matches(".explorable *") === (where === ".explorable")
         && Math.max(...[part, ...part.labels ?? []].map(
             (target) => target.getBoundingClientRect().height)) < 43.9)
     .map((part) => part.outerHTML.slice(0, 160))"""

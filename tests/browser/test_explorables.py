@@ -20,7 +20,7 @@ def test_on_a_phone_nothing_scrolls_sideways(explore, name):
 
 # The parts that stand outside a figure in which all that can be ticked is ticked.
 OUTSIDE = """(root) => {
-    root.querySelectorAll("input[type=checkbox]:enabled:not(:checked)").forEach((box) => box.click());
+    root.querySelectorAll("input:enabled:not(:checked)[type=checkbox]").forEach((it) => it.click());
     const {left, right} = root.getBoundingClientRect();
     return [...root.querySelectorAll("table, svg, .controls > *")].filter((part) => {
         const box = part.getBoundingClientRect();
