@@ -187,12 +187,16 @@ def neighbour_weight(bert, inputs, keep):
 @cache
 def text(length):
     """Blocks to train on, 7,000 masked held-out tokens or so, and the tokens' frequencies."""
-    training_texts, held_out_texts = split(documentation())
-    tokenizer = train_wordpiece(training_texts, VOCABULARY)
-    training, blocks = (
-        pack(token_ids(tokenizer, texts), length) for texts in (training_texts, held_out_texts)
-    )
+    training, blocks = (pack(ids, length) for ids in tokens())
     inputs, masked = mask(blocks, VOCABULARY, np.random.default_rng(4))
     shares = frequencies(training, VOCABULARY)
     part = slice(None, None, 4)
     return training, (inputs[part], blocks[part], masked[part]), shares
+
+
+@cache
+def tokens():
+    """The token ids of the documents to train on, and of those held out."""
+    training_texts, held_out_texts = split(documentation())
+    tokenizer = train_wordpiece(training_texts, VOCABULARY)
+    return [token_ids(tokenizer, texts) for texts in (training_texts, held_out_texts)]

@@ -1,12 +1,10 @@
 """Weights in 8 bits: what rounding moves, and that the files are those that were measured."""
 
-import json
 import re
 from hashlib import sha256
 
 import numpy as np
 import pytest
-from figures import glued_values
 from helpers.texts import ROOT, read
 
 import studies
@@ -75,10 +73,16 @@ def test_a_damaged_file_is_named(tmp_path, damage):
         read_script(path)
 
 
-def test_the_weights_of_the_reader_are_those_that_the_notebook_wrote():
-    values = glued_values(json.loads(read(ROOT / "notebooks/335_train_encoder_decoder.ipynb")))
-    weights = (ROOT / "book/_static/models/date_reader.js").read_bytes()
-    assert values["weights"] == sha256(weights).hexdigest()
+def test_the_weights_of_the_reader_are_those_that_its_study_wrote():
+    (run,) = studies.results("page_dates")
+    weights = ROOT / "book/_static/models/date_reader.js"
+    assert run["found"]["weights"] == sha256(weights.read_bytes()).hexdigest()
+    steps = run["settings"]["steps"]
+    assert len(run["found"]["losses"]) == steps == run["found"]["looks"]["step"][-1]
+    found = {str(run["settings"]): run["found"] for run in studies.results("dates")}
+    whole = found[str({"kind": "whole", "seed": 0})]
+    before, rounded = run["found"]["right"]
+    assert abs(whole["right"] - before) < 0.002 and abs(rounded - before) < 0.002
 
 
 def test_the_weights_of_mini_bert_are_those_that_its_study_wrote():

@@ -4,8 +4,8 @@
 The body is the caption. A notebook glues, as JSON under the key ``alive``, answers of the model in
 8 bits: they are shown until the reader asks for the model, and without scripts. Those of the GPT
 are computed by the build, with the functions that its page calls. The weights are in
-``_static/models/NAME.js``, to which no page links. ``studies.page_bert``, ``studies.page_gpt`` and
-the notebook of the dates write them.
+``_static/models/NAME.js``, to which no page links. ``studies.page_bert``, ``studies.page_dates``
+and ``studies.page_gpt`` write them.
 """
 
 import json
