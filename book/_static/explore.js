@@ -19,8 +19,10 @@ const explore = (() => {
     said.setAttribute("aria-hidden", true); // the same words
     announced.setAttribute("role", "status");
     stage.after(controls, said, announced);
-    let later, latest;
+    let later, latest, drawn, touched;
     const begin = () => {
+      drawn = stage.clientWidth;
+      touched = untilTouched(stage).signal;
       const say = latest = (text) => {
         if (say !== latest) return; // a training that a reset has left behind
         said.textContent = text.trim();
@@ -36,6 +38,12 @@ const explore = (() => {
     };
     begin();
     figure.classList.add("alive");
+    // Drawn anew where the stage becomes wider or narrower, as on a phone that is turned, unless the
+    // reader has moved something.
+    new ResizeObserver(() => {
+      const change = Math.abs(stage.clientWidth / drawn - 1);
+      if (change > 0.2 && !touched.aborted && !figure.contains(document.activeElement)) begin();
+    }).observe(stage);
   };
 
   // An HTML element with properties, and its children.

@@ -30,8 +30,11 @@ OUTSIDE = """(root) => {
 
 
 @pytest.mark.parametrize("name", DENSE)
-def test_on_a_phone_every_word_can_be_read(explore, name):
-    figure = explore(name, PHONE)
+@pytest.mark.parametrize("width", [PHONE, 740])
+def test_on_a_phone_every_word_can_be_read(explore, name, width):
+    """In a page that was loaded on it, and in one that was there before the phone was turned."""
+    figure = explore(name, width)
+    turn(figure)
     texts = figure.root.locator("svg text").evaluate_all(
         """all => all.filter((text) => text.textContent.trim()).map((text) => {
             const box = text.getBoundingClientRect();
@@ -40,6 +43,22 @@ def test_on_a_phone_every_word_can_be_read(explore, name):
     )
     assert [text for text in texts if text[0] < 0 or text[1] > PHONE] == []
     assert min(height for _, _, height, _ in texts) > 11
+
+
+def test_what_a_reader_has_moved_stays_when_the_phone_is_turned(explore):
+    figure = explore("step", 740)
+    figure.root.locator(".handle").first.press("ArrowLeft")
+    figure.root.locator(".handle").first.blur()
+    moved = figure.everything()
+    turn(figure)
+    assert figure.everything() == moved
+
+
+def turn(figure):
+    figure.tab.set_viewport_size({"width": PHONE, "height": 740})
+    figure.tab.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
+    )
 
 
 @pytest.mark.parametrize("name", DENSE)
