@@ -74,11 +74,8 @@ def view(opened):
 
 
 @pytest.fixture
-def front(browser):
-    with browser.new_context(offline=True, **WINDOW) as context:
-        tab = context.new_page()
-        tab.goto(url(PAGES[0]))
-        yield tab
+def front(views):
+    return views(tab="front", **WINDOW).open(PAGES[0]).tab
 
 
 AT_REST = """async () => {

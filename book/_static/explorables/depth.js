@@ -15,7 +15,7 @@ explore("depth", ({ stage, controls, say }) => {
     const x = normals([B, T, D]), dy = normals([B, T, D]);
     const layers = Array.from({ length: LONGEST }, () => [
       attend(Array.from({ length: 4 }, () => weight(D, D))), feed(weight(D, F), weight(F, D))]);
-    return { x, dy, blocks: layers.flat() };
+    return { x, dy, blocks: layers.flat(), known: [new Map(), new Map()] };
   };
 
   const attend = ([q, k, v, o]) => ({
@@ -40,39 +40,49 @@ explore("depth", ({ stage, controls, say }) => {
       core.linearBackward(core.reluBackward(core.linearBackward(dy, three).dx, two).dx, one).dx,
   });
 
-  // What forward and backward pass do with the two ways.
-  const none = (a) => core.map(a, () => 0);
-  const [skip, branch] = [(a) => a, (a, b) => b];
+  // What forward and backward pass do with the two ways: the branch is computed where it is needed.
+  const [sum, skip, branch] = [(a, b) => core.add(a, b()), (a) => a, (a, b) => b()];
   const WAYS = {
-    both: { text: "both ways", forward: core.add, backward: core.add },
-    skip: { text: "backward pass forgets the skip", forward: core.add, backward: branch },
-    branch: { text: "backward pass forgets the branch", forward: core.add, backward: skip },
+    both: { text: "both ways", forward: sum, backward: sum },
+    skip: { text: "backward pass forgets the skip", forward: sum, backward: branch },
+    branch: { text: "backward pass forgets the branch", forward: sum, backward: skip },
     noSkip: { text: "model without skip", forward: branch, backward: branch },
     noBranch: { text: "model without branch", forward: skip, backward: skip },
   };
 
-  const run = (pre, { x, dy, blocks }, layers, ways = state.ways) => {
-    const { forward, backward } = WAYS[ways], used = blocks.slice(0, 2 * layers), caches = [];
-    const streams = [rms(x)], gradients = [];
-    let stream = x, grad = dy;
-    for (const block of used) {
-      const [u, before] = pre ? norm(stream) : [stream];
-      const [out, inside] = block.forward(u);
-      const [y, after] = pre ? [forward(stream, out)] : norm(forward(stream, out));
-      caches.push({ before, inside, after });
-      stream = y;
-      streams.push(rms(stream));
+  const forwardPass = (pre, { x, blocks }, forward) => {
+    const caches = [], streams = [x];
+    for (const block of blocks) {
+      const stream = streams[caches.length], [u, before] = pre ? norm(stream) : [stream], cache = { before };
+      const joined = forward(stream, () => {
+        const [out, inside] = block.forward(u);
+        cache.inside = inside;
+        return out;
+      });
+      const [y, after] = pre ? [joined] : norm(joined);
+      cache.after = after;
+      caches.push(cache);
+      streams.push(y);
     }
-    if (pre) grad = core.layerNormBackward(grad, norm(stream)[1]).dx;
-    gradients.unshift(rms(grad));
-    used.forEach((_, n) => {
-      const k = used.length - 1 - n, { before, inside, after } = caches[k];
+    return { streams, caches };
+  };
+
+  const run = (pre, model, layers, ways = state.ways) => {
+    const { forward, backward } = WAYS[ways], used = 2 * layers, known = model.known[Number(pre)];
+    if (!known.has(forward)) known.set(forward, forwardPass(pre, model, forward));
+    const { streams, caches } = known.get(forward);
+    let grad = pre ? core.layerNormBackward(model.dy, norm(streams[used])[1]).dx : model.dy;
+    const gradients = [rms(grad)];
+    for (let k = used - 1; k >= 0; k -= 1) {
+      const { before, inside, after } = caches[k];
       const around = pre ? grad : core.layerNormBackward(grad, after).dx;
-      const through = used[k].backward(around, inside);
-      grad = backward(around, pre ? core.layerNormBackward(through, before).dx : through);
+      grad = backward(around, () => {
+        const through = model.blocks[k].backward(around, inside);
+        return pre ? core.layerNormBackward(through, before).dx : through;
+      });
       gradients.unshift(rms(grad));
-    });
-    return { streams, gradients };
+    }
+    return { streams: streams.slice(0, used + 1).map(rms), gradients };
   };
 
   const panels = make("div", { className: "panels" });
