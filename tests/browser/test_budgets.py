@@ -9,7 +9,7 @@ HTML = ROOT / "_build" / "html"
 if not (HTML / "index.html").exists():
     pytest.skip("no book in _build/html: run make book", allow_module_level=True)
 
-LARGEST = sorted(HTML.glob("[bn]*/*.html"), key=lambda path: path.stat().st_size)[-3:]
+LARGEST = sorted(HTML.glob("[bn]*/*.html"), key=lambda path: path.stat().st_size)[-8:]
 HEAVY = ["book/intro", "book/270_residual", "book/320_museum"]  # have much to run
 HEAVY += [f"{path.parent.name}/{path.stem}" for path in LARGEST]
 # Of the thread that draws the page, in ms of processor time on two quiet cores. There it lays the
