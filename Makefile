@@ -14,7 +14,7 @@ RECORDED := TQDM_DISABLE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 VECLIB_MAXIM
   $(addprefix OPENBLAS_CORETYPE=,$(KERNELS)) MEASURED=stored
 
 .DEFAULT_GOAL := help
-.PHONY: help book live check test mutants mutants-generated properties parity bench lint browse plain zip pdf onefile notebooks ledger lacking confusion studies lab lock clean
+.PHONY: help book live check test mutants mutants-generated properties parity bench lint unit ranks cells browse budgets plain zip pdf onefile notebooks ledger lacking confusion studies lab lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "make %-19s%s\n", $$1, $$2}'
@@ -38,16 +38,22 @@ check: $(READY) lint  ## Check the style and run the quick tests: the loop while
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
 	  -m "not slow and not mpi" -p no:nbval --numprocesses $(WORKERS)
 
-test: $(READY) lint  ## Run every test, then every cell of every notebook: what is stored has to come out
+test: lint unit ranks cells  ## Run every test, then every cell of every notebook: what is stored has to come out
+
+unit: $(READY)
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m "not mpi" \
 	  --numprocesses $(WORKERS) --junitxml=_build/tests.xml
 	$(BIN)/python book/_ext/ledger.py _build/tests.xml
+
+ranks: $(READY)
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser -m mpi -vv -rs
+
+cells: $(READY)
 	$(RECORDED) $(BIN)/python -m pytest notebooks --nbval --nbval-current-env \
 	  --nbval-cell-timeout=1800 --nbval-kernel-startup-timeout=180 \
 	  --numprocesses $(WORKERS) --dist loadscope
 
-mutants: $(READY)  ## Plant one mistake after another: the tests must find each
+mutants: $(READY)  ## Plant one mistake after another: the tests must find each; SHARE=1/3: every third
 	$(RECORDED) $(BIN)/python tests/run_mutants.py --workers $(WORKERS)
 
 mutants-generated: $(READY)  ## Let mutmut, which it installs, make mistakes in ops and optim
@@ -76,11 +82,14 @@ lint: $(READY)  ## Check the style of the code, notebooks included, and the type
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-browse: $(READY)  ## Look at the built book in a headless browser
+browse: $(READY)  ## Look at the built book in a headless browser; SHARE=1/3: at every third page
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement tests/browser/requirements.txt
 	$(BIN)/python -m pytest tests/browser --ignore=tests/browser/test_budgets.py \
 	  --numprocesses $(WORKERS) --dist loadscope
-	$(BIN)/python -m pytest tests/browser/test_budgets.py  # alone: it measures
+
+budgets: $(READY)  ## Measure how long the heaviest pages keep a reader waiting, on a quiet machine
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --requirement tests/browser/requirements.txt
+	$(BIN)/python -m pytest tests/browser/test_budgets.py
 
 plain:  ## Build the book with the newest plain Sphinx, in a .venv of its own: the way out of Jupyter Book
 	$(PYTHON) -m venv _build/plain-venv

@@ -7,21 +7,23 @@ found the mistake before, then those of the wounded file, of its folder, and all
 """
 
 import argparse
+import gc
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import NamedTuple
 
 import pytest
+from helpers.share import chosen
 from hypothesis import Phase, settings
 
 from transformer_practice.engine.planting import plant, planted
-from transformer_practice.judges.checks import fresh_check
 from transformer_practice.mistakes import MUTANTS, NO_MISTAKE, PLANTABLE
 
 ROOT = Path(__file__).parents[1]
@@ -50,17 +52,16 @@ QUICK = ("ops", "layers", "models", "optim", "training", "distributed")
 class Verdict(NamedTuple):
     name: str
     killer: str | None  # the test that fails first; None: the mutant survives
-    fresh: bool  # whether a check of new models kills it
     seconds: float
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which mistakes; default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all, or those of SHARE")
     parser.add_argument("--workers", type=int, default=2, help="how many run at a time")
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="of these files; default: all")
     options = parser.parse_args(arguments)
-    names = options.names or list(MUTANTS)
+    names = options.names or chosen(MUTANTS)
     if not PLANTABLE.keys() >= set(names):
         parser.error(f"expected names of the catalogue, got {' '.join(names)}")
     try:
@@ -91,9 +92,7 @@ def main(arguments=None):
         print(f"{', '.join(run.unsound)}: fails without a mistake, the verdicts tell nothing")
         return 1
     killed = sum(verdict.killer is not None for verdict in run.verdicts)
-    fresh = sum(verdict.fresh for verdict in run.verdicts)
     print(f"killed {killed} of {len(run.verdicts)}")
-    print(f"a check of new models kills {fresh} of {len(run.verdicts)}")
     if not options.tests:
         killers = known_killers() | {verdict.name: verdict.killer for verdict in run.verdicts}
         killers = {name: killers[name] for name in MUTANTS if killers.get(name)}
@@ -136,28 +135,30 @@ class Run:
             raise session.Interrupted(f"{session.testsfailed} errors during collection")
         self.items = session.items
         known = known_killers()
-        jobs = [(name, self.nearest_first(PLANTABLE[name], known.get(name))) for name in self.names]
+        gc.freeze()  # the forks share what is here
+        jobs = ((name, self.nearest_first(PLANTABLE[name], known.get(name))) for name in self.names)
         for verdict in self.judge(jobs):
             seconds, killer = verdict.seconds, verdict.killer or "survives"
             print(f"{verdict.name:40}{seconds:5.1f} s  {killer}", flush=True)
             self.verdicts.append(verdict)
         killers = {verdict.killer for verdict in self.verdicts} - {None}
-        alone = [[item for item in self.items if item.nodeid == killer] for killer in killers]
-        sound = self.judge((NO_MISTAKE.name, items) for items in alone)
+        alone = [[item] for item in self.items if item.nodeid in killers]
+        sound = self.judge((NO_MISTAKE.name, [items]) for items in alone)
         self.unsound = [verdict.killer for verdict in sound if verdict.killer]
         return True
 
     def nearest_first(self, mutant, killer):
-        """Order the tests: the last killer, the file's own, its folder's, all; slow ones later."""
+        """Yield the last killer, then the others: the file's own, its folder's; slow ones later."""
         folder, _, file = mutant.file.rpartition("/")
         folder = f"tests/{folder}/" if folder else "tests/"
 
         def distance(item):
             own = item.nodeid.startswith(f"{folder}test_{file}::")
             far = 0 if own else 1 if item.nodeid.startswith(folder) else 2
-            return item.nodeid != killer, far, item.get_closest_marker("slow") is not None
+            return far, item.get_closest_marker("slow") is not None
 
-        return sorted(self.items, key=distance)
+        yield [item for item in self.items if item.nodeid == killer]
+        yield sorted((item for item in self.items if item.nodeid != killer), key=distance)
 
     def judge(self, jobs: Iterable):
         """Fork for each job, so many at a time; yield verdicts as they come."""
@@ -179,26 +180,25 @@ class Run:
                 report = pipe.read()
             if status or not report:
                 raise RuntimeError(f"{name}: the tests ended with {status} before a verdict")
-            yield Verdict(name, *json.loads(report), perf_counter() - start)
+            yield Verdict(name, json.loads(report), perf_counter() - start)
 
-    def run_in_a_fork(self, name, items, writer):
+    def run_in_a_fork(self, name, batches, writer):
         status = 1
         try:
-            config = items[0].config
-            config.pluginmanager.unregister(name="terminalreporter")
+            self.items[0].config.pluginmanager.unregister(name="terminalreporter")
             signal.alarm(PATIENCE)  # a test that waits for ever is no verdict
             plant(PLANTABLE[name])
-            report = self.first_failing(items), fresh_check() is not None
-            os.write(writer, json.dumps(report).encode())
+            os.write(writer, json.dumps(self.first_failing(batches)).encode())
             status = 0
         finally:
             os._exit(status)
 
-    def first_failing(self, items):
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if self.failed:
-                return item.nodeid
+    def first_failing(self, batches):
+        for items in batches:
+            for item, following in pairwise([*items, None]):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if self.failed:
+                    return item.nodeid
         return None
 
     def pytest_runtest_logreport(self, report):

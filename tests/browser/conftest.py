@@ -7,6 +7,7 @@ import pytest
 from browser import launch
 from bs4 import BeautifulSoup
 from helpers.explorable import Explorable
+from helpers.share import chosen
 from helpers.texts import ROOT, read
 from xdist.scheduler import LoadScopeScheduling
 
@@ -100,12 +101,26 @@ def explore(views):
     assert [error for figure in opened for error in figure.view.errors] == []
 
 
+def page_of(item):
+    """The page of the book that a test is about, by its name."""
+    page = re.search(r"\[((?:book|notebooks)/\w+|\d{3}_\w+)", item)
+    return page[1] if page else None
+
+
+def pytest_collection_modifyitems(config, items):
+    """With SHARE=1/3, leave out the tests of two thirds of the pages, and two of three others."""
+    parts = [page_of(item.nodeid) or item.nodeid for item in items]
+    kept = {*chosen(dict.fromkeys(parts))}
+    left_out = [item for item, part in zip(items, parts, strict=True) if part not in kept]
+    items[:] = [item for item, part in zip(items, parts, strict=True) if part in kept]
+    config.hook.pytest_deselected(items=left_out)
+
+
 class PageScheduling(LoadScopeScheduling):
     """One worker takes all tests of a page of the book, or else of a module, and loads it once."""
 
     def _split_scope(self, nodeid):
-        page = re.search(r"\[((?:book|notebooks)/\w+)", nodeid)
-        return page[1] if page else super()._split_scope(nodeid)
+        return page_of(nodeid) or super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
