@@ -62,6 +62,7 @@ def main(arguments=None):
     parser.add_argument("--tests", nargs="+", metavar="PATH", help="of these files; default: all")
     options = parser.parse_args(arguments)
     names = options.names or chosen(MUTANTS)
+    os.environ.pop("SHARE", None)  # of the mistakes, not of the tests
     if not PLANTABLE.keys() >= set(names):
         parser.error(f"expected names of the catalogue, got {' '.join(names)}")
     try:

@@ -101,6 +101,9 @@ def explore(views):
     assert [error for figure in opened for error in figure.view.errors] == []
 
 
+IN_ORDER = "test_live.py"  # the tests of this file build on those before
+
+
 def page_of(item):
     """The page of the book that a test is about, by its name."""
     page = re.search(r"\[((?:book|notebooks)/\w+|\d{3}_\w+)", item)
@@ -109,11 +112,10 @@ def page_of(item):
 
 def pytest_collection_modifyitems(config, items):
     """With SHARE=1/3, leave out the tests of two thirds of the pages, and two of three others."""
-    parts = [page_of(item.nodeid) or item.nodeid for item in items]
-    kept = {*chosen(dict.fromkeys(parts))}
-    left_out = [item for item, part in zip(items, parts, strict=True) if part not in kept]
-    items[:] = [item for item, part in zip(items, parts, strict=True) if part in kept]
-    config.hook.pytest_deselected(items=left_out)
+    parts = {item: page_of(item.nodeid) or item.nodeid for item in items}
+    kept = {*chosen(dict.fromkeys(parts.values())), *(p for p in parts.values() if IN_ORDER in p)}
+    config.hook.pytest_deselected(items=[item for item in items if parts[item] not in kept])
+    items[:] = [item for item in items if parts[item] in kept]
 
 
 class PageScheduling(LoadScopeScheduling):

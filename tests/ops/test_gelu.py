@@ -70,6 +70,26 @@ def test_values_are_those_of_the_formula(rng, rows, columns):
     assert np.allclose(gelu(x)[0].ravel(), expected, rtol=1e-14, atol=1e-15)
 
 
+@pytest.mark.equation("eq:gelu-single")
+def test_single_precision_is_that_of_the_formula_to_a_rounding_or_two():
+    x = np.linspace(-12, 12, 2_400_001, dtype=np.float32)  # in many parts
+    y, (_, probability) = gelu(x)
+    expected = gelu(x.astype(float))[1].probability
+    assert np.abs(probability - expected).max() < 1e-7
+    assert np.allclose(y, x * expected, rtol=1e-6, atol=6e-7)
+    assert probability.dtype == y.dtype == np.float32
+    assert probability[x.size // 2] == 0.5
+    assert np.array_equal(probability[-1000:], np.ones(1000))
+    assert np.array_equal(probability[:1000], np.zeros(1000))
+
+
+def test_in_single_precision_no_number_depends_on_its_place(rng):
+    x = rng.normal(0, 3, (3, 70_001)).astype(np.float32)
+    y, _ = gelu(x)
+    assert np.array_equal(gelu(x[:, 5:8])[0], y[:, 5:8])
+    assert np.array_equal(gelu(x.T)[0], y.T)
+
+
 @pytest.mark.equation("eq:gelu-tanh")
 @given(generators, sizes, sizes)
 def test_values_of_the_tanh_form_are_those_of_the_formula(rng, rows, columns):
@@ -120,16 +140,17 @@ def test_numbers_that_scipy_would_cut_are_named(dtype):
         gelu(np.ones(2, dtype))
 
 
-def test_without_scipy_relu_and_the_tanh_form_run():
+def test_without_scipy_all_forms_run_in_single_precision_and_all_but_one_in_double():
     program = (
         "import sys; sys.modules['scipy'] = None\n"
         "import numpy as np\n"
         "from transformer_core.layers import FeedForward\n"
-        "for activation in ('relu', 'gelu_tanh', 'gelu'):\n"
-        "    layer = FeedForward(2, 3, np.random.default_rng(0), activation=activation)\n"
-        "    layer.forward(np.ones((1, 2)))\n"
-        "    print(activation)\n"
+        "for dtype in (np.float32, np.float64):\n"
+        "    for activation in ('relu', 'gelu_tanh', 'gelu'):\n"
+        "        layer = FeedForward(2, 3, np.random.default_rng(0), dtype, activation)\n"
+        "        layer.forward(np.ones((1, 2), dtype))\n"
+        "        print(activation)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.split() == ["relu", "gelu_tanh"]
+    assert done.stdout.split() == ["relu", "gelu_tanh", "gelu", "relu", "gelu_tanh"]
     assert "ModuleNotFoundError" in done.stderr and "scipy" in done.stderr
