@@ -10,6 +10,8 @@ import tinycss2
 
 SCRIPT = r"\s*<script[^>]*\b{}\.js[^>]*></script>"
 FONT = r'url\("(fonts/.*?)"\)'
+# The theme's script looks, after every change of a page, which boxes scroll: course.js does that.
+TAB_STOPS = r'document\.querySelectorAll\(\["pre",[^]]+][^)]+\)\)\.forEach\(.=>{.\.tabIndex=.*?}\)'
 SHEETS = ["styles/pydata-sphinx-theme.css", "sphinx-design.min.css", "mystnb.*.css"]
 
 
@@ -24,12 +26,15 @@ def give_the_template_its_function(app, page, template, context, doctree):
 
 
 def leave_out(app, exception):
-    """Take away what no page uses: Font Awesome, rules of style sheets."""
+    """Take away what no page uses: Font Awesome, rules of style sheets, the theme's tab stops."""
     if exception or app.builder.format != "html":
         return
     static = Path(app.outdir, "_static")
     shutil.rmtree(static / "vendor", ignore_errors=True)
     (static / "scripts" / "fontawesome.js").unlink(missing_ok=True)
+    for path in static.glob("scripts/pydata-sphinx-theme.js"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(TAB_STOPS, "0", text), encoding="utf-8")
     used = set()
     for path in [*Path(app.outdir).rglob("*.html"), *static.rglob("*.js")]:
         used |= set(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))

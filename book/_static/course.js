@@ -8,27 +8,45 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
 for (const face of document.fonts) face.load();
 
 (() => {
+  // A page that is read from its top is soon there: its sections below the window are laid out one
+  // after another, in pauses (course.css).
+  const layOut = (section) => section.classList.add("laid-out");
+  addEventListener("DOMContentLoaded", () => {
+    const later = [...document.querySelectorAll(".bd-article > section > section")];
+    const next = () => {
+      if (!later.length) return;
+      layOut(later.shift());
+      requestAnimationFrame(() => (window.requestIdleCallback ?? setTimeout)(next));
+    };
+    const [{ type }] = performance.getEntriesByType("navigation");
+    if (location.hash || type !== "navigate") later.forEach(layOut);
+    else addEventListener("load", next);
+  });
+
   // What scrolls sideways can be reached by keyboard, and shows at which end there is more.
-  function scrollers() {
-    const boxes = document.querySelectorAll(
-      "article :is(.formula, span.math, pre, .pst-scrollable-table-container, .cell_output .output, .notebook-figure)",
-    );
+  const SCROLLERS =
+    "article :is(.formula, span.math, pre, .pst-scrollable-table-container, .cell_output .output, .notebook-figure)";
+  function measure(boxes) {
     // All are measured before any is changed: the page is laid out once for them.
-    const measure = (box) => [box.scrollLeft, box.clientWidth && box.scrollWidth - box.clientWidth];
-    const measured = Array.from(boxes, measure);
+    const measured = boxes.map((box) => [box.scrollLeft, box.clientWidth && box.scrollWidth - box.clientWidth]);
     boxes.forEach((box, n) => {
-      const scrolls = measured[n][1] > 1;
+      const [left, hidden] = measured[n], scrolls = hidden > 1;
       box.classList.toggle("scrolls", scrolls);
+      box.classList.toggle("more-before", scrolls && left > 2);
+      box.classList.toggle("more-after", scrolls && left < hidden - 2);
       if (!scrolls) return box.removeAttribute("tabindex");
-      const cue = ([left, hidden]) => {
-        box.classList.toggle("more-before", left > 2);
-        box.classList.toggle("more-after", left < hidden - 2);
-      };
       box.tabIndex = 0;
-      box.onscroll = () => cue(measure(box));
-      cue(measured[n]);
+      box.onscroll = () => measure([box]);
     });
   }
+  const resized = new Set();
+  const observer = new ResizeObserver((entries) => {
+    if (!resized.size) requestAnimationFrame(() => {
+      measure([...resized]);
+      resized.clear();
+    });
+    for (const { target } of entries) resized.add(target);
+  });
 
   // A fold whose title is a formula or a mark has a name that is read aloud.
   function named() {
@@ -64,13 +82,9 @@ for (const face of document.fonts) face.load();
   addEventListener("load", () => {
     named();
     ways();
-    scrollers();
-    let waiting;
     new ResizeObserver(() => {
-      cancelAnimationFrame(waiting);
-      waiting = requestAnimationFrame(scrollers);
+      for (const box of document.querySelectorAll(SCROLLERS)) observer.observe(box);
     }).observe(document.body);
-    document.addEventListener("toggle", scrollers, true);
     addEventListener("beforeprint", () => {
       for (const fold of document.querySelectorAll("article details:not(.hide, .live)")) fold.open = true;
     });

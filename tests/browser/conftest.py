@@ -8,7 +8,7 @@ from browser import launch
 from bs4 import BeautifulSoup
 from helpers.explorable import Explorable
 from helpers.share import chosen
-from helpers.texts import ROOT, read
+from helpers.texts import LAID_OUT, ROOT, read
 from xdist.scheduler import LoadScopeScheduling
 
 
@@ -47,6 +47,7 @@ class View:
                 file.as_uri(), lambda route: route.fulfill(body=body, content_type="text/html")
             )
         self.tab.goto(file.as_uri())
+        self.tab.wait_for_function(LAID_OUT)
         return self
 
 

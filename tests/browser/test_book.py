@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import ceil
 
 import pytest
-from helpers.texts import ROOT, prose, read
+from helpers.texts import LAID_OUT, ROOT, prose, read
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 HTML = ROOT / "_build" / "html"
@@ -601,6 +601,21 @@ CLIPPED = """() => [...document.querySelectorAll("article .formula")]
         && !(box.classList.contains("scrolls") && box.tabIndex === 0
             && getComputedStyle(box).maskImage !== "none"))
     .map((box) => box.textContent)"""
+
+
+def test_sections_are_laid_out_one_after_another(front):
+    """From the top of a page: soon not all of them are, and then they are."""
+    front.goto(url("book/150_layer_norm"), wait_until="domcontentloaded")
+    assert not front.evaluate(LAID_OUT)
+    front.wait_for_function(LAID_OUT)
+    theme = read(HTML / "_static/scripts/pydata-sphinx-theme.js")
+    assert "tabIndex" in theme and "scrollHeight" not in theme  # which would lay out all at once
+
+
+def test_a_page_that_is_opened_at_a_place_is_laid_out_at_once(front):
+    front.goto(url("book/150_layer_norm") + "#what-can-go-wrong")
+    assert front.evaluate(LAID_OUT)
+    assert 0 <= front.locator("#what-can-go-wrong > h2").bounding_box()["y"] < 200
 
 
 def test_the_index_opens_the_front_page(front):

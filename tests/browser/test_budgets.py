@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers.texts import ROOT
+from helpers.texts import LAID_OUT, ROOT
 
 HTML = ROOT / "_build" / "html"
 if not (HTML / "index.html").exists():
@@ -46,6 +46,7 @@ def load(browser, page, width, slower=1):
         browser.start_tracing(page=tab, categories=["toplevel", "loading", "devtools.timeline"])
         tab.goto((HTML / f"{page}.html").as_uri())
         tab.evaluate(PAINTED_AND_IDLE)
+        tab.wait_for_function(LAID_OUT)
         events = json.loads(browser.stop_tracing())["traceEvents"]
         layouts.append(blank.evaluate(LAYOUT))
     slowness = max(1, min(layouts) / QUIET)

@@ -19,7 +19,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 from helpers.firefox import Firefox
-from helpers.texts import ROOT, read
+from helpers.texts import LAID_OUT, ROOT, read
 
 from book.living_models import read_script
 from transformer_practice.exercises import every_exercise
@@ -78,6 +78,7 @@ class Page:
 
     def __init__(self, run, address):
         self.run_in, self.address = run, address
+        self.run(f"await wait(() => {LAID_OUT});", "body")
 
     def run(self, script, *given):
         return self.run_in(WAIT + script, given)

@@ -6,6 +6,9 @@ from pathlib import Path
 import nbformat
 
 ROOT = Path(__file__).parents[2]
+# True in a browser as soon as all of a page is laid out.
+LAID_OUT = """[...document.querySelectorAll(".bd-article > section > section")]
+    .every((section) => getComputedStyle(section).contentVisibility === "visible")"""
 
 
 def read(path):
