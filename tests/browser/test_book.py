@@ -46,6 +46,12 @@ def resize(view, width):
         view.tab.evaluate(AT_REST)
 
 
+def unfold(view):
+    """What was folded comes into view by a transition, pale at first."""
+    view.tab.evaluate(UNFOLD)
+    view.tab.evaluate(AT_REST)
+
+
 def show(view, theme):
     view.tab.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
     view.tab.evaluate(AT_REST)
@@ -69,7 +75,7 @@ def view(opened):
     """The same page, which the others read and do not change, its folds open."""
     opened.tab.mouse.move(0, 0)  # a link below the pointer has another colour
     resize(opened, LAPTOP)
-    opened.tab.evaluate(UNFOLD)
+    unfold(opened)
     return opened
 
 
@@ -214,7 +220,7 @@ def test_axe_finds_no_serious_violation(view, theme):
 def test_axe_finds_no_serious_violation_on_a_phone(views, page):
     view = open_page(views(**WINDOW), page)
     resize(view, LARGER_PHONE)
-    view.tab.evaluate(UNFOLD)
+    unfold(view)
     assert look_with_axe(view)[0] == []
 
 
@@ -499,7 +505,8 @@ def test_what_a_finger_presses_is_44_pixels_high(view):
 def test_what_a_finger_presses_in_a_figure_is_44_pixels_high(views, page):
     """In a window that becomes narrower, too; the place of a handle is among it."""
     view = views(viewport={"width": PHONE, "height": 900}, has_touch=True, is_mobile=True)
-    view.open(page, '[id^="explorable-"]').tab.evaluate(UNFOLD)
+    view.open(page, '[id^="explorable-"]')
+    unfold(view)
     for width in (PHONE, 320):
         resize(view, width)
         assert view.tab.evaluate(SMALL, ".explorable") == []
