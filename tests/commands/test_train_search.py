@@ -126,7 +126,7 @@ def test_what_a_base_needs_is_said_before_there_is_a_folder(
     capsys.readouterr()
     for name in ("scipy", "scipy.special"):
         monkeypatch.setitem(sys.modules, name, None)
-    assert train(tmp_path / "run", "--base", str(base)) == status
+    assert train(tmp_path / "run", "--base", str(base), "--steps", "2") == status
     assert (tmp_path / "run").exists() == (status == 0)
     if status:
         install = "python -m pip install 'transformer-core[gelu]'"
