@@ -34,6 +34,7 @@ OTHERWISE = {  # what stands in the place of a function, a method or a sign
     "argmax": ("argmin",),
     "std": ("var",),
 }
+PARTS = {"real": "imag", "imag": "real"}
 SIGNS: dict[type, tuple[type, ...]] = {
     ast.Add: (ast.Sub,),
     ast.Sub: (ast.Add,),
@@ -601,6 +602,8 @@ def others(node, alike):
                     yield instead(ast.Subscript(value, ast.Constant(at), node.ctx))
         case ast.Call(func, args, keywords):
             yield from other_calls(func, args, keywords, without, instead)
+        case ast.Attribute(value, "real" | "imag" as part) if not stores(node):
+            yield instead(ast.Attribute(value, PARTS[part], node.ctx))
         case ast.Attribute(ast.Name()) if not stores(node):
             for other in alike(ast.unparse(node)):
                 yield instead(ast.parse(other, mode="eval").body)
@@ -689,10 +692,15 @@ def other_calls(func, args, keywords, without, instead):
         yield f"`{ast.unparse(func)}` were applied twice", twice
     if isinstance(func, ast.Attribute) and ast.unparse(func.value) not in ("np", "self", "super()"):
         yield without(f"`.{name}(...)`", func.value)
+    match func:
+        case ast.Attribute(ast.BinOp(base, ast.Pow() as op, power), "sum" | "mean"):
+            first = ast.Call(ast.Attribute(base, name, ast.Load()), args, keywords)
+            yield instead(ast.BinOp(first, op, power))
     if name == "norm" and len(args) == 1:
         yield instead(ast.Call(func, [*args, ast.Constant(2)], keywords))
-    if name == "max" and len(args) > 1:
-        yield instead(ast.BinOp(args[0], ast.Add(), args[1]))
+    if name in ("max", "maximum") and len(args) > 1:
+        both = ast.BinOp(args[0], ast.Add(), args[1])
+        yield instead(ast.Call(func, [both, *args[2:]], keywords) if args[2:] else both)
     for i, each in enumerate(args):
         if i or isinstance(each, ast.Starred):
             rest = [*args[:i], *args[i + 1 :]]
