@@ -47,6 +47,7 @@ def parts_of(node):
     return ((i, round(2 * v) / 2) for i, v in np.ndenumerate(node.value / node.unit[1]))
 
 
+@pytest.mark.slow
 def test_what_is_written_as_a_fraction_is_that_fraction():
     exact = exact_values()
     for key in MODEL.nodes:

@@ -188,6 +188,7 @@ def test_a_softmax_without_coupling_is_named_where_scores_are_recorded(doctor):
     }, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kept", ["residual|final_norm", "residual", "embedding|output", "logits|loss", "loss"]
 )

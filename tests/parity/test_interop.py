@@ -119,7 +119,11 @@ def folder(request, tmp_path):
 
 SIZES = "bert, base", "gpt2, base", "llama, 1 billion", "qwen3, 0.6 billion"
 FAMILIES = [name for name in CASES if name not in SIZES]
-every_case = pytest.mark.parametrize("folder", CASES, indirect=True)
+every_case = pytest.mark.parametrize(
+    "folder",
+    [*FAMILIES, *(pytest.param(name, marks=pytest.mark.slow) for name in SIZES)],
+    indirect=True,
+)
 
 
 @every_case

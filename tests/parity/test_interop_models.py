@@ -119,6 +119,7 @@ def test_the_gpt_writes_the_same_text_there(folder):
     assert there.decode(tokens) == writer.pairs.decode(tokens)
 
 
+@pytest.mark.slow
 def test_tokens_are_the_same_on_10000_lines_and_on_hostile_text(folder):
     settings, weights = read_script(MODELS / "gpt.js")
     writer = Writer(settings, weights)
