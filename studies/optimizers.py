@@ -7,7 +7,7 @@ import numpy as np
 
 from transformer_core.layers import LayerSpec
 from transformer_core.ops import mean_squared_error
-from transformer_core.optim import SGD, Adam, AdamW, Muon, warmup_stable_decay
+from transformer_core.optim import SGD, Adam, AdamW, Muon, Together, warmup_stable_decay
 from transformer_core.tasks.reconstruction import Reconstruction, Reconstructor, predict_mean
 from transformer_core.training import train
 
@@ -29,22 +29,15 @@ WARMUP = 50
 LENGTHS = 100, 300
 
 
-class Together:
+def with_muon(parameters, learning_rate, rest=0.03):
     """Muon for the matrices of the hidden layers, AdamW for all else."""
-
-    def __init__(self, parameters, learning_rate, rest=0.03):
-        hidden = {
-            name: array
-            for name, array in parameters.items()
-            if array.ndim == 2 and name.startswith("encoder.")
-        }
-        others = {n: a for n, a in parameters.items() if n not in hidden}
-        self.muon, self.adamw = Muon(hidden, learning_rate), AdamW(others, rest)
-
-    def step(self, grads, max_norm=None):
-        for optimizer in (self.muon, self.adamw):
-            own = {name: grads[name] for name in optimizer.parameters}
-            optimizer.step(own, max_norm)
+    hidden = {
+        name: array
+        for name, array in parameters.items()
+        if array.ndim == 2 and name.startswith("encoder.")
+    }
+    others = {name: array for name, array in parameters.items() if name not in hidden}
+    return Together(parameters, Muon(hidden, learning_rate), AdamW(others, rest))
 
 
 OPTIMIZERS = {
@@ -53,7 +46,7 @@ OPTIMIZERS = {
     "sign": lambda parameters, rate: Adam(parameters, rate, beta1=0, beta2=0),
     "Adam": Adam,
     "AdamW": lambda parameters, rate: AdamW(parameters, rate, weight_decay=0.1),
-    "Muon": Together,
+    "Muon": with_muon,
 }
 
 
