@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.util
+import os
 import re
 import sysconfig
 import types
@@ -74,16 +75,18 @@ def docstrings() -> Iterator[tuple[str, str]]:
 
 def docstrings_of_sources(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the name and the docstring of what is defined in a folder, without its tests."""
-    for path in sorted(folder.rglob("*.py")):
-        inside = path.relative_to(folder).parts
-        if {"test", "tests", "idle_test", "site-packages"}.isdisjoint(inside):
-            try:
-                with warnings.catch_warnings(action="ignore"):
-                    tree = ast.parse(path.read_bytes())
-            except (SyntaxError, ValueError):  # a template, not a module
-                continue
-            stem = path.parent.name if path.stem == "__init__" else path.stem
-            yield from docstrings_of_tree(stem, tree)
+    paths: list[Path] = []
+    for place, inner, files in os.walk(folder):
+        inner[:] = {*inner} - {"test", "tests", "idle_test", "site-packages"}
+        paths += (Path(place, file) for file in files if file.endswith(".py"))
+    for path in sorted(paths):
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                tree = ast.parse(path.read_bytes())
+        except (SyntaxError, ValueError):  # a template, not a module
+            continue
+        stem = path.parent.name if path.stem == "__init__" else path.stem
+        yield from docstrings_of_tree(stem, tree)
 
 
 def docstrings_of_tree(name, node):
@@ -156,7 +159,7 @@ def prose(docstring: str) -> str:
 
 def is_prose(paragraph: str) -> bool:
     """Tell sentences from signatures, drawings and rows of numbers."""
-    letters = sum(c.isalpha() or c.isspace() for c in paragraph)
+    letters = sum(map(str.isalpha, paragraph)) + paragraph.count(" ")
     return (
         letters > 0.6 * len(paragraph)
         and paragraph != "Examples"
