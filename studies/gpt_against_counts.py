@@ -13,11 +13,13 @@ from transformer_core.tasks.gpt.byte_pairs import BytePairs
 from transformer_core.tasks.gpt.kneser_ney import KINDS, KneserNey
 from transformer_core.tasks.gpt.recipe import (
     DEFAULTS,
+    MEASURED,
     TOKENIZER,
     TOKENS,
     build,
     learning_rate,
     make_optimizer,
+    mixture_weights,
     prepare,
 )
 from transformer_core.tasks.gpt.windows import (
@@ -70,10 +72,8 @@ def run(steps, seed, points=POINTS):
     settings = DEFAULTS | {"seed": seed}
     gpt = build(settings)
     counts, _ = counted(1.0)
-    of_counts, kinds = (
-        {part: of(ids[part]) for part in ("tuning", "held_out")}
-        for of in (counts.losses, counts.kinds)
-    )
+    of_counts = {part: counts.losses(ids[part]) for part in MEASURED}
+    kinds = [counts.kinds(ids[part]) for part in MEASURED]
     curve = []
 
     def bits(losses):
@@ -82,19 +82,21 @@ def run(steps, seed, points=POINTS):
     def measure(history):
         if len(history) % (steps // points):
             return
-        found = {part: token_losses(gpt, ids[part]) for part in of_counts}
-        tuning = found["tuning"], of_counts["tuning"], kinds["tuning"]
-        one = np.zeros_like(kinds["tuning"])
-        held_out = found["held_out"], of_counts["held_out"]
-        weight = best_weights(*tuning, counts.order * KINDS)[kinds["held_out"]]
-        constant = best_weights(*tuning[:2], one, 1)[np.zeros_like(kinds["held_out"])]
+        of_gpt = {part: token_losses(gpt, ids[part]) for part in MEASURED}
+        tuning, held_out = ((of_gpt[part], of_counts[part]) for part in MEASURED)
+        weight = mixture_weights(counts, ids, of_gpt, of_counts)
+        by_counts, one_kind = (
+            best_weights(*tuning, of_tuning, counts.order * KINDS)[of_held_out]
+            for of_tuning, of_held_out in (kinds, map(np.zeros_like, kinds))
+        )
         curve.append(
             {
                 "step": len(history),
-                "bits": bits(found["held_out"]),
+                "bits": bits(held_out[0]),
                 "weight": round(float(weight.mean()), 3),
                 "mixed": bits(mix(*held_out, weight)),
-                "one weight": bits(mix(*held_out, constant)),
+                "by counts": bits(mix(*held_out, by_counts)),
+                "one weight": bits(mix(*held_out, one_kind)),
             }
         )
 

@@ -208,6 +208,7 @@ LINES |= {
         partial(gpt_windows.join_texts, PAIRS),
         texts=Choice(["the cat"], [None, 3, [3], [None], [["a"]], {3}, "text"]),
     ),
+    "recent_kinds": {"one": NATS, "other": NATS},
     "mix": {"one": NATS, "other": NATS, "weight": Shares(NATS, ok=lambda v: 0 < v < 1)},
     "token_losses": call(partial(gpt_windows.token_losses, GPT), ids=Ids("N"), together=whole(2)),
     "windows": call(

@@ -68,16 +68,20 @@ def test_losses_are_those_of_the_distributions(rng, order):
         assert np.isclose(losses[t - 1], -np.log(model.distribution(text[:t])[text[t]]))
 
 
-def test_a_kind_is_how_long_a_context_is_known_and_how_many_follow(rng):
+@pytest.mark.equation("eq:mixture-kinds")
+def test_a_kind_is_how_long_a_context_is_known_and_what_follows_how_often(rng):
     text = rng.integers(V, size=60).tolist()
-    text += [0, 1, 4, 4]  # nothing has been counted after 4 4
-    new = rng.integers(V, size=200).tolist()
+    text += [0, 1, 2, 3] * 40 + [0, 1, 4, 4]  # nothing has been counted after 4 4
+    new = [*rng.integers(V, size=196).tolist(), 0, 1, 2, 3]
     kinds = KneserNey(np.array(text), V, 4).kinds(np.array(new))
 
     def followers(context):
         n = len(context)
-        places = range(n < 3, len(text) - n)  # a shorter one counts the tokens before it
-        return {text[i + n] for i in places if text[i : i + n] == context}
+        at = [i for i in range(n < 3, len(text) - n) if text[i : i + n] == context]
+        if n == 3:
+            return [text[i + n] for i in at]
+        # A shorter one counts the tokens before it.
+        return [last for _, last in {(text[i - 1], text[i + n]) for i in at}]
 
     for t in range(1, 200):
         n, after = next(
@@ -85,8 +89,10 @@ def test_a_kind_is_how_long_a_context_is_known_and_how_many_follow(rng):
             for n in reversed(range(min(t, 3) + 1))
             if (found := followers(new[t - n : t]))
         )
-        assert kinds[t - 1] == n * KINDS + int(np.log2(len(after)))
-    assert len({*kinds}) > 4
+        different = len({*after})
+        each = int(np.log2(len(after) / different))
+        assert kinds[t - 1] == n * KINDS + 4 * int(np.log2(different)) + min(each, 3)
+    assert len({*kinds}) > 4 and {0, 1, 3} == {*(kinds % 4)}
 
 
 @given(generators, st.integers(1, 4))

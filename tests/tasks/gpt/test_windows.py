@@ -8,10 +8,14 @@ from transformer_core.models import Gpt, Sampling, StackSpec
 from transformer_core.ops import log_softmax
 from transformer_core.tasks.gpt.byte_pairs import train_byte_pairs
 from transformer_core.tasks.gpt.windows import (
+    EDGES,
+    FORGETTING,
+    RECENT,
     best_weights,
     bits_per_byte,
     join_texts,
     mix,
+    recent_kinds,
     token_bytes,
     token_losses,
     windows,
@@ -103,6 +107,27 @@ def test_the_best_weight_of_each_kind_is_the_best(rng):
             mix(one[of], other[of], np.full(of.sum(), w)).sum() - np.log(w * (1 - w)) for w in p
         ]
         assert abs(weights[kind] - p[np.argmin(losses)]) < 0.005
+
+
+@pytest.mark.equation("eq:recent-odds")
+def test_the_recent_past_counts_less_the_older_it_is(rng):
+    one, other = rng.exponential(3, (2, 60))
+    kinds = recent_kinds(one, other)
+    for n in range(60):
+        ages = np.arange(n)[::-1]
+        odds = ((other - one)[:n] * FORGETTING**ages).sum()
+        assert kinds[n] == sum(odds >= edge for edge in EDGES)
+    assert {*kinds} == {*range(RECENT)}
+    assert recent_kinds(other, one).tolist() == (RECENT - 1 - kinds).tolist()
+
+
+def test_the_recent_past_does_not_see_the_token_that_is_predicted(rng):
+    one, other = rng.exponential(3, (2, 60))
+    kinds = recent_kinds(one, other)
+    for n in (0, 7, 59):
+        changed = one.copy()
+        changed[n:] += 50
+        assert recent_kinds(changed, other)[: n + 1].tolist() == kinds[: n + 1].tolist()
 
 
 # --- writing ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from transformer_core.foundation.checks import (
     check_shape,
 )
 
-KINDS = 7  # of contexts of one length: the last has 64 tokens after it or more
+KINDS = 28  # of contexts of one length: the last has 64 tokens after it or more, each 8 times
 
 
 class History(NamedTuple):
@@ -99,18 +99,19 @@ class KneserNey:
     def kinds(self, ids: np.ndarray) -> np.ndarray:
         """Return the kind of context of each token of a text but the first (N - 1,).
 
-        It is n K + min(floor(log2 m), K - 1), where n is the length of the longest context that was
-        counted, m how many different tokens were counted after it, and K = ``KINDS``.
+        It is n K + 4 min(floor(log2 m), 6) + min(floor(log2 q), 3), where n is the length of the
+        longest context that was counted, m how many different tokens were counted after it, q how
+        often each on average, and K = ``KINDS`` (eq:mixture-kinds, without the recent past).
         """
         check_shape("ids", ids, "N")
         check_ids("ids", ids, self.vocabulary)
         kinds = np.zeros(len(ids) - 1, np.int64)
         for n, context in enumerate(self.contexts(ids[:-1])):
             after = np.where(context < 0, 0, self.types[n][context])
-            powers = np.log2(np.maximum(after, 1)).astype(np.int64)
-            kinds = np.where(
-                after > 0, n * KINDS + np.minimum(powers, KINDS - 1), kinds
-            )
+            each = self.totals[n][context] / np.maximum(after, 1)
+            m, q = (np.log2(np.maximum(a, 1)).astype(np.int64) for a in (after, each))
+            kind = n * KINDS + 4 * np.minimum(m, 6) + np.minimum(q, 3)
+            kinds = np.where(after > 0, kind, kinds)
         return kinds
 
     def distribution(self, history: np.ndarray) -> np.ndarray:

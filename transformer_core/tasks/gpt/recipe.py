@@ -18,10 +18,12 @@ from transformer_core.ranks import Communicator
 from transformer_core.tasks.gpt.byte_pairs import BytePairs, train_byte_pairs
 from transformer_core.tasks.gpt.kneser_ney import KINDS, KneserNey
 from transformer_core.tasks.gpt.windows import (
+    RECENT,
     best_weights,
     bits_per_byte,
     join_texts,
     mix,
+    recent_kinds,
     token_bytes,
     token_losses,
     windows,
@@ -57,6 +59,7 @@ DEFAULTS = {
 TOKENS, TOKENIZER = "tokens.safetensors", "tokenizer.json"
 HELD_OUT, TUNING = 0.05, 0.02  # shares of the names
 OPTIMIZERS = "muon", "adamw"
+MEASURED = "tuning", "held_out"
 MUON = 7.0  # its learning rate, in units of AdamW's
 
 
@@ -150,19 +153,14 @@ def training(
             path.write_bytes(files[TOKENIZER])
             sizes = token_bytes(BytePairs.load(path))
         counts = KneserNey(ids["training"], settings["vocabulary"])
-        tuning, (of_gpt, of_counts, kinds) = (
-            (
-                token_losses(gpt, ids[part]),
-                counts.losses(ids[part]),
-                counts.kinds(ids[part]),
-            )
-            for part in ("tuning", "held_out")
-        )
-        weight = best_weights(*tuning, counts.order * KINDS)[kinds]
+        of_gpt = {part: token_losses(gpt, ids[part]) for part in MEASURED}
+        of_counts = {part: counts.losses(ids[part]) for part in MEASURED}
+        weight = mixture_weights(counts, ids, of_gpt, of_counts)
+        held_out = of_gpt["held_out"], of_counts["held_out"]
         for name, found in (
-            ("the GPT", of_gpt),
-            ("Kneser-Ney 5-grams", of_counts),
-            (f"both, {weight.mean():.0%} GPT", mix(of_gpt, of_counts, weight)),
+            ("the GPT", held_out[0]),
+            ("Kneser-Ney 5-grams", held_out[1]),
+            (f"both, {weight.mean():.0%} GPT", mix(*held_out, weight)),
         ):
             bits = bits_per_byte(found, ids["held_out"], sizes)
             yield f"bits per byte of held-out names, {name}", f"{bits:.3f}"
@@ -177,6 +175,20 @@ def training(
         parallel.scatter,
         gpt.set_parameters,
     )
+
+
+def mixture_weights(
+    counts: KneserNey, ids: dict, of_gpt: dict, of_counts: dict
+) -> np.ndarray:
+    """Return the GPT's weight at each held-out token, tuned on others (eq:mixture-kinds)."""
+    kinds = {
+        part: counts.kinds(ids[part]) * RECENT
+        + recent_kinds(of_gpt[part], of_counts[part])
+        for part in MEASURED
+    }
+    number = counts.order * KINDS * RECENT
+    found = best_weights(of_gpt["tuning"], of_counts["tuning"], kinds["tuning"], number)
+    return found[kinds["held_out"]]
 
 
 def counted(ids, targets):

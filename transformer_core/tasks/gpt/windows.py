@@ -1,7 +1,7 @@
 """A text in tokens: joined, cut into windows to train on, and measured in bits a byte."""
 
 from collections.abc import Iterator
-from itertools import count
+from itertools import accumulate, count
 from math import log
 
 import numpy as np
@@ -17,6 +17,10 @@ from transformer_core.foundation.checks import (
 from transformer_core.models import Gpt
 from transformer_core.ops import log_softmax
 from transformer_core.tasks.gpt.byte_pairs import END_OF_TEXT, BytePairs
+
+FORGETTING = 0.9
+EDGES = -3, -1, 1, 3  # between the kinds of the recent past, in nats
+RECENT = len(EDGES) + 1
 
 
 def join_texts(pairs: BytePairs, texts: list[str]) -> np.ndarray:
@@ -155,6 +159,26 @@ def mix(one: np.ndarray, other: np.ndarray, weight: np.ndarray) -> np.ndarray:
     if not ((weight > 0) & (weight < 1)).all():
         raise ValueError("weight: expected numbers in (0, 1), got others")
     return -np.logaddexp(np.log(weight) - one, np.log1p(-weight) - other)
+
+
+def recent_kinds(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    r"""Return which of two models has predicted the last tokens better (N - 1,) (eq:recent-odds).
+
+    .. math:: a_1 = 0, \qquad a_{n + 1} = \gamma \, a_n + \ln p_1(t_n) - \ln p_2(t_n)
+
+    The kind is how many of the ``EDGES`` a_n reaches: 0 where the second has been much better.
+    gamma is ``FORGETTING``.
+
+    Parameters
+    ----------
+    one, other : ndarray (N - 1,)
+        -ln p of the same tokens.
+    """
+    check_losses("one", one, "N")
+    check_losses("other", other, len(one))
+    gains = (other - one).astype(float).tolist()
+    odds = accumulate(gains, lambda odds, gain: FORGETTING * odds + gain, initial=0.0)
+    return np.digitize([*odds][:-1], EDGES)
 
 
 def best_weights(
