@@ -734,6 +734,31 @@ def test_a_pass_that_fails_does_not_hide_the_second_mistake():
     assert "\nNo output can be judged yet.\n" in everywhere
 
 
+@pytest.mark.parametrize(
+    "backward, said",
+    [
+        (
+            lambda dy, y: dy - np.exp(y) * dy,
+            "log_softmax_backward: dx is wrong.\n.*y is wrong only here: large scores.\n.*"
+            "dx is right but for the log-sum-exp term",
+        ),
+        (
+            lambda dy, y: dy - np.exp(y) * dy.sum(axis=-1, keepdims=True),
+            "log_softmax_backward: right where your forward pass is.\n",
+        ),
+    ],
+)
+def test_a_forward_pass_that_is_wrong_at_special_points_alone_hides_no_mistake(backward, said):
+    def forward(x):
+        e = np.exp(x)
+        y = np.log(e / e.sum(axis=-1, keepdims=True))
+        return y, y
+
+    report = examine("log_softmax", forward, backward)
+    assert not report.right
+    assert re.search(said, str(report), re.DOTALL)
+
+
 def test_the_sign_of_the_variance_is_told_and_nothing_fails():
     def forward(x, gamma, beta, eps=1e-5):
         mean = x.mean(axis=-1, keepdims=True)

@@ -13,7 +13,7 @@ from transformer_practice.engine.explain import ONLY_HERE, Stage, by_values, exp
 from transformer_practice.engine.pages import place_of
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import NotWritten
-from transformer_practice.engine.runs import LEFT, TOLERANCE, Runs, run_right
+from transformer_practice.engine.runs import LEFT, TOLERANCE, Runs, at_points, run_right
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
@@ -65,10 +65,12 @@ def report_on(answer: Answer) -> Report:
     except NotWritten:
         return not_written(answer)
     stages: list[Stage] = []
-    for name, ours, right in zip(Runs._fields, own, run_right(exercise), strict=True):
-        if ours and all(only_changes(stage) for stage in stages):
-            stage = stage_of(answer, name, ours, right)
+    judged = range(len(own.forward or own.backward))
+    for name, ours in zip(Runs._fields, own, strict=True):
+        if ours and judged:
+            stage = stage_of(answer, name, ours, tuple(judged))
             stages.append(stage._replace(after=bool(stages)))
+            judged = judged_after(stage)
     return put_into_words(answer, stages, own)
 
 
@@ -106,8 +108,29 @@ def not_written(answer):
     return Report(answer.exercise.name, False, False, said_together([*verdicts, *open_]))
 
 
-def stage_of(answer, name, own, right):
-    """Compare a pass with the right one."""
+def judged_after(stage):
+    """Return the numbers of the points at which the backward pass can be judged, if it can.
+
+    It can where a forward pass is right that is wrong at special points alone.
+    """
+    good = [at for at, run in enumerate(stage.own) if is_right(stage, at)]
+    generic = {at for at, point in enumerate(stage.points) if point.name.startswith("generic")}
+    return good if generic <= {*good} else []
+
+
+def is_right(stage, at):
+    """Tell whether a pass is right at the point of this number, but for what it changes."""
+    run, right = stage.own[at], stage.right[at]
+    return not run.failure and all(
+        agrees(run.outputs.get(name), right.outputs.get(name), stage.right[0], name)
+        for name in right.outputs
+    )
+
+
+def stage_of(answer, name, own, judged):
+    """Compare a pass with the right one, at the points of these numbers."""
+    exercise = at_points(answer.exercise, judged)
+    own, right = [own[at] for at in judged], getattr(run_right(exercise), name)
     wrong = {}
     for run, expected in zip(own, right, strict=True):
         if run.failure:
@@ -119,7 +142,7 @@ def stage_of(answer, name, own, right):
     order = [*right[0].outputs, *wrong]
     names = [n for n in dict.fromkeys(order) if n in wrong]
     again = partial(moved, answer, name)
-    return Stage(name, own, right, names, again, partial(answer.values, name))
+    return Stage(exercise, name, own, right, names, again, partial(answer.values, name))
 
 
 def agrees(own, expected, generic, name):
@@ -164,29 +187,30 @@ def put_into_words(answer, stages, own):
     verdicts, explanations, mistakes, errors, pictures = [], [], [], {}, {}
     for stage in stages:
         title = titles[stage.name]
-        errors |= table_of(points, stage)
+        errors |= table_of(stage)
         if not stage.wrong:
-            verdicts.append(f"{title}: right.")
+            where = " where your forward pass is" * (len(stage.points) < len(points))
+            verdicts.append(f"{title}: right{where}.")
             continue
-        verdicts.append(f"{title}: {verdict_of(points, stage)}")
+        verdicts.append(f"{title}: {verdict_of(stage)}")
         with catch_warnings(action="ignore"):  # of the package with a mistake in it
-            found = explain(exercise, points, stage)
-        explanations += failures_of(points, stage)
+            found = explain(stage)
+        explanations += failures_of(stage)
         explanations += [explanation.text for explanation in found]
-        explanations += writes_of(answer, points, stage)
+        explanations += writes_of(answer, stage)
         mistakes += [name for each in found for name in each.mistakes]
         known = found or stage.own[0].failure
         if not known and any(name in stage.right[0].outputs for name in stage.wrong):
-            explanations.append(unknown(exercise, points, stage))
+            explanations.append(unknown(stage))
         if not stage.own[0].failure and not any(each.mistakes for each in found):
-            explanations += filter(None, [by_values(exercise, points, stage)])
-        special = right_where(points, stage)
+            explanations += filter(None, [by_values(stage)])
+        special = right_where(stage)
         if special and not any(ONLY_HERE in text for text in explanations):
             explanations.append(special)
         pictures |= pictures_of(stage)
     right = not any(stage.wrong for stage in stages)
     notes = []
-    if forward and backward and not (stages[0].wrong and only_changes(stages[0])):
+    if forward and backward and not (stages[0].wrong and stages[1:]):
         witness, fits = measured(answer, own)
         if witness and (right or not fits):
             notes.append(witness)
@@ -237,24 +261,23 @@ def only_changes(stage):
     return all(name.endswith(LEFT) for name in stage.wrong)
 
 
-def writes_of(answer, points, stage):
+def writes_of(answer, stage):
     """Say in which line arrays of the caller are changed."""
-    runs = zip(points, stage.own, strict=True)
+    runs = zip(stage.points, stage.own, strict=True)
     at = [p.name for p, run in runs if any(name.endswith(LEFT) for name in run.outputs)]
     line = answer.write(stage.name, at[0]) if at else ""
     return [f"In {line}\nThis writes into the caller's array: make a new one."] if line else []
 
 
-def verdict_of(points, stage):
+def verdict_of(stage):
     """Say which outputs are wrong and which are right, or what fails."""
     generic = stage.own[0]
     if generic.failure:
-        return f"{full_stop(generic.failure)}{where_it_runs(points, stage)}"
+        return f"{full_stop(generic.failure)}{where_it_runs(stage)}"
     left = [name for name in stage.wrong if name.endswith(LEFT)]
     if stage.wrong == [""]:
-        name, failure = next(
-            (p.name, r.failure) for p, r in zip(points, stage.own, strict=True) if r.failure
-        )
+        runs = zip(stage.points, stage.own, strict=True)
+        name, failure = next((point.name, run.failure) for point, run in runs if run.failure)
         return full_stop(f'right, but not at the point "{name}": {failure}')
     wrong = [name for name in stage.wrong if name and name not in left]
     right = [name for name in stage.right[0].outputs if name not in stage.wrong]
@@ -273,9 +296,10 @@ def verdict_of(points, stage):
     return f"{text}."
 
 
-def where_it_runs(points, stage):
+def where_it_runs(stage):
     """Say of a pass that fails at the generic point which outputs are right where it runs."""
-    names = [point.name for point, run in zip(points, stage.own, strict=True) if not run.failure]
+    runs = zip(stage.points, stage.own, strict=True)
+    names = [point.name for point, run in runs if not run.failure]
     outputs = stage.right[0].outputs
     if not names or len(outputs) == 1:
         return "\nNo output can be judged yet." if len(outputs) > 1 else ""
@@ -304,12 +328,12 @@ def full_stop(failure):
     return first + "." * (first[-1] not in ".?!") + line + rest
 
 
-def failures_of(points, stage):
+def failures_of(stage):
     """Say every failure once, with the points at which it is met, where not all fail."""
     if stage.own[0].failure or stage.wrong == [""]:
         return []
     met: dict[str, list[str]] = {}
-    for point, run in zip(points, stage.own, strict=True):
+    for point, run in zip(stage.points, stage.own, strict=True):
         if run.failure:
             met.setdefault(run.failure, []).append(point.name)
     return [
@@ -318,17 +342,10 @@ def failures_of(points, stage):
     ]
 
 
-def right_where(points, stage):
+def right_where(stage):
     """Say at which points a wrong pass is right, or at which ones alone it is wrong."""
-    good = [
-        point.name
-        for point, run, right in zip(points, stage.own, stage.right, strict=True)
-        if not run.failure
-        and all(
-            agrees(run.outputs.get(n), right.outputs.get(n), stage.right[0], n)
-            for n in right.outputs
-        )
-    ]
+    points = stage.points
+    good = [point.name for at, point in enumerate(points) if is_right(stage, at)]
     if not good or stage.wrong == [""]:
         return ""
     if points[0].name in good:
@@ -339,10 +356,10 @@ def right_where(points, stage):
     return f"These points alone would not have shown it: {'; '.join(good)}."
 
 
-def unknown(exercise, points, stage):
+def unknown(stage):
     """Say that nothing explains it, and what was seen."""
     text = "It is wrong, and not like any mistake that I know."
-    for point, run, right in zip(points, stage.own, stage.right, strict=True):
+    for point, run, right in zip(stage.points, stage.own, stage.right, strict=True):
         gaps = {}
         for name in stage.wrong:
             own, expected = run.outputs.get(name), right.outputs.get(name)
@@ -373,7 +390,7 @@ def given(point):
     return f" ({', '.join(f'{n} = {v}' for n, v in point.arguments.items())})"
 
 
-def table_of(points, stage):
+def table_of(stage):
     """Give the error of every output at every point, if the pass does not fail everywhere."""
     if all(run.failure for run in stage.own):
         return {}
@@ -387,7 +404,7 @@ def table_of(points, stage):
                 right.outputs.get(name),
                 size_of(stage.right[0], name),
             )
-            for point, run, right in zip(points, stage.own, stage.right, strict=True)
+            for point, run, right in zip(stage.points, stage.own, stage.right, strict=True)
             if name in right.outputs or run.failure
         }
         for name in names

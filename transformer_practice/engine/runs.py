@@ -48,6 +48,15 @@ def points_of(exercise: Exercise) -> list[Point]:
 
 
 @cache
+def at_points(exercise: Exercise, numbers: tuple[int, ...]) -> Exercise:
+    """Return an exercise at some of its points alone."""
+    points = points_of(exercise)
+    if len(numbers) == len(points):
+        return exercise
+    return replace(exercise, points=lambda: [points[at] for at in numbers])
+
+
+@cache
 def run_right(exercise: Exercise) -> Runs:
     """Run the package's own functions at every point of an exercise, once."""
     return run_package(exercise)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.explain.arguments import Probes, by_cache
 from transformer_practice.engine.explain.catalogue import (
     MUSEUM,
@@ -18,18 +17,15 @@ from transformer_practice.engine.explain.layers import by_layers
 from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
 from transformer_practice.engine.explain.pairs import by_two_changes
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
-from transformer_practice.engine.points import Point
 
 __all__ = ["MUSEUM", "ONLY_HERE", "Explanation", "Stage", "by_values", "explain", "listed"]
 
 
-def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Explanation, ...]:
+def explain(stage: Stage) -> tuple[Explanation, ...]:
     """Explain a pass that is wrong.
 
     Parameters
     ----------
-    exercise : Exercise
-    points : list of Point
     stage : Stage
 
     Returns
@@ -37,17 +33,12 @@ def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Expl
     tuple of Explanation
         Empty if nothing is known that explains it.
     """
-    known = (
-        by_catalogue(exercise, stage)
-        or by_draws(exercise, stage)
-        or by_layers(stage)
-        or by_pairs(exercise, stage)
-    )
+    known = by_catalogue(stage) or by_draws(stage) or by_layers(stage) or by_pairs(stage)
     if known:
         return (known,)
-    single, rest = by_catalogue_apart(exercise, stage)
-    probes = Probes(exercise, stage)
-    outputs = [Output(probes, points, name) for name in rest]
+    single, rest = by_catalogue_apart(stage)
+    probes = Probes(stage)
+    outputs = [Output(probes, name) for name in rest]
     found = {output.name: output.explained() for output in outputs}
     for output in outputs:
         if found[output.name].endswith((" too small.", " too large.")):
@@ -55,7 +46,7 @@ def explain(exercise: Exercise, points: list[Point], stage: Stage) -> tuple[Expl
             found[output.name] += f" So it is, for instance, if, {how}" * bool(how)
     open_ = [output for output in outputs if not found[output.name]]
     misshapen = [output for output in outputs if output.has_another_shape]
-    changes = by_mutation(exercise, stage, [output.name for output in (*open_, *misshapen)])
+    changes = by_mutation(stage, [output.name for output in (*open_, *misshapen)])
     found |= changes | {
         output.name: f"{output.form} It {changes[output.name]}"
         for output in misshapen

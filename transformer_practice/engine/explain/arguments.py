@@ -42,8 +42,8 @@ class Knob(NamedTuple):
 class Probes:
     """Runs of the package's own pass at points that are changed in one argument."""
 
-    def __init__(self, exercise: Exercise, stage: Stage):
-        self.exercise, self.stage = exercise, stage
+    def __init__(self, stage: Stage):
+        self.exercise, self.stage = stage.exercise, stage
         self.left = PROBES
         self.known: dict[tuple[str, str], Run] = {}
         self.points: dict[str, dict[str, Point]] = {}

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.explain import ratios
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed, numbers
 from transformer_practice.engine.mutation import Mutation
@@ -75,32 +74,30 @@ class Sought:
         return True
 
 
-def known_mistakes(
-    exercise: Exercise, stage: Stage, only: set[str] | None = None
-) -> dict[str, Mutant]:
+def known_mistakes(stage: Stage, only: set[str] | None = None) -> dict[str, Mutant]:
     """Return the mistakes that come to what the pass, or some output of it, comes to."""
     found: dict[str, Mutant] = {}
     sought = Sought(stage, only)
-    for changed in catalogue_of(exercise):
+    for changed in catalogue_of(stage.exercise):
         if changed.about.name not in found and sought.comes_of(changed):
             found[changed.about.name] = changed.about
     return found
 
 
-def by_catalogue(exercise, stage):
+def by_catalogue(stage):
     """Find the mistakes that come to what the whole pass comes to, at every point."""
-    found = known_mistakes(exercise, stage)
+    found = known_mistakes(stage)
     return named(stage.wrong, found) if found else None
 
 
-def by_draws(exercise, stage):
+def by_draws(stage):
     """Find a mistake that draws anew: what it comes to has other entries that are 0."""
     own, right = stage.own[0].outputs, stage.right[0].outputs
     if own.keys() != right.keys() or not all(drops_otherwise(own[n], right[n]) for n in own):
         return None
     found = {
         changed.about.name: changed.about
-        for changed in catalogue_of(exercise)
+        for changed in catalogue_of(stage.exercise)
         if "default_rng" in "".join(changed.about.edits.values())
         and not passes_agree(changed.runs(stage.name, stage.after), stage.right)
         and all(map(redrawn, stage.own, stage.right, changed.runs(stage.name, stage.after)))
@@ -128,16 +125,12 @@ def redrawn(*runs):
     )
 
 
-def by_catalogue_apart(exercise, stage):
+def by_catalogue_apart(stage):
     """Explain outputs one by one: each by a mistake that comes to the same in this output."""
     rest = []
     groups: dict[tuple, tuple] = {}
     for name in stage.wrong:
-        found = {
-            known: mistake
-            for known, mistake in known_mistakes(exercise, stage, {name}).items()
-            if name
-        }
+        found = {known: mistake for known, mistake in known_mistakes(stage, {name}).items() if name}
         if found:
             outputs, _ = groups.get(tuple(found), ((), {}))
             groups[tuple(found)] = (*outputs, name), found
@@ -192,7 +185,7 @@ def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
     return Explanation(text, tuple(mistakes))
 
 
-def by_pairs(exercise, stage):
+def by_pairs(stage):
     """Find two mistakes that come to it together."""
     if any(run.failure for run in stage.own):
         return None
@@ -202,7 +195,7 @@ def by_pairs(exercise, stage):
         return None
     right = stage.right[first]
     single, changes = {}, {}
-    for changed in catalogue_of(exercise):
+    for changed in catalogue_of(stage.exercise):
         run = changed.at(first, stage.name, stage.after)
         if not run.failure:
             single[changed.about.name] = changed.about
@@ -215,7 +208,7 @@ def by_pairs(exercise, stage):
             continue
         pair = [single[name] for name in names]
         try:
-            same = sought.comes_of(both_of(exercise, *pair))
+            same = sought.comes_of(both_of(stage.exercise, *pair))
         except ValueError:  # they change the same line
             continue
         if same:
@@ -240,14 +233,14 @@ def touched(run, right):
     return {name for name in right.outputs if not runs_agree(run, right, {name})}
 
 
-def by_mutation(exercise: Exercise, stage: Stage, names: Iterable[str]) -> dict[str, str]:
+def by_mutation(stage: Stage, names: Iterable[str]) -> dict[str, str]:
     """Find small changes of the package that come to what some outputs come to.
 
     Returns a sentence for each output that is explained, without the name of the output.
     """
     rest = {name: Sought(stage, {name}) for name in names if name and not name.endswith(LEFT)}
     found: dict[str, str] = {}
-    for changed in mutations(exercise, stage.name):
+    for changed in mutations(stage.exercise, stage.name):
         if not rest:
             break
         for name in [name for name, sought in rest.items() if sought.comes_of(changed)]:

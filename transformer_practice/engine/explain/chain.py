@@ -9,13 +9,14 @@ from transformer_practice.engine.explain.stage import FEW, listed
 from transformer_practice.engine.runs import as_the_page_has_it, close, runs_agree, values_at
 
 
-def by_values(exercise, points, stage):
+def by_values(stage):
     """Compare the local variables of the reader's function with those of the package's.
 
     What both are given counts for neither, nor does what a forward pass has computed, in a
     backward pass; nor what has the name of an output that is wrong, as has been said.
     """
-    runs = zip(points, stage.own, stage.right, strict=True)
+    exercise = stage.exercise
+    runs = zip(stage.points, stage.own, stage.right, strict=True)
     wrong = ((p, r) for p, own, r in runs if not own.failure and not runs_agree(own, r))
     point, right = next(wrong, (None, None))
     if not point:

@@ -11,7 +11,7 @@ from transformer_practice.engine.explain import arguments, places, products, rat
 from transformer_practice.engine.explain.catalogue import by_scaled, drops_otherwise
 from transformer_practice.engine.explain.pairs import by_change_and_factor
 from transformer_practice.engine.explain.stage import FEW, Case, listed, numbers
-from transformer_practice.engine.points import Draws, Point
+from transformer_practice.engine.points import Draws
 from transformer_practice.engine.runs import EXPECTED, SMALL, TOLERANCE, close, largest
 
 ONLY_HERE = "is wrong only here"
@@ -26,12 +26,12 @@ class Output:
     there, the others at which it is wrong. Sentences begin with its name.
     """
 
-    def __init__(self, probes: arguments.Probes, points: list[Point], name: str):
+    def __init__(self, probes: arguments.Probes, name: str):
         self.probes, self.exercise, self.stage = probes, probes.exercise, probes.stage
         self.name, stage = name, probes.stage
         self.all = [
             Case(point, run.outputs[name], right.outputs[name], right.outputs)
-            for point, run, right in zip(points, stage.own, stage.right, strict=True)
+            for point, run, right in zip(stage.points, stage.own, stage.right, strict=True)
             if not run.failure and name in run.outputs and name in right.outputs
         ]
         self.form = by_form(self) if self.all else ""
@@ -41,7 +41,7 @@ class Output:
         self.everywhere = bool(self.wrong) and self.wrong[0] is self.all[0]
         self.cases = generic if self.everywhere and generic else self.wrong
         self.few = len(stage.wrong) <= FEW
-        self.generic = [point for point in points if point.name.startswith("generic")]
+        self.generic = [point for point in stage.points if point.name.startswith("generic")]
         self.sizes = self.sizes_at(self.cases)
 
     def sizes_at(self, cases):

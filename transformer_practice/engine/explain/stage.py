@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point
-from transformer_practice.engine.runs import Run, close
+from transformer_practice.engine.runs import Run, close, points_of
 
 FEW = 5  # names in a sentence; of more wrong outputs, one mistake is the cause of all
 
@@ -17,8 +18,9 @@ class Explanation(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """One pass of an answer, beside the right one."""
+    """One pass of an answer, beside the right one, at each point of its exercise."""
 
+    exercise: Exercise
     name: str  # "forward" or "backward"
     own: list[Run]
     right: list[Run]
@@ -26,6 +28,10 @@ class Stage(NamedTuple):
     again: Callable[[Point, str, Any], Run]  # runs the reader's pass with one array replaced
     values: Callable[[str], dict[str, Any]]  # the reader's local variables at a point
     after: bool = False  # whether it follows a forward pass of the reader's that is right
+
+    @property
+    def points(self) -> list[Point]:
+        return points_of(self.exercise)
 
 
 class Case(NamedTuple):
