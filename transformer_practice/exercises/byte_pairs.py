@@ -73,6 +73,8 @@ def text_points():
         "blanks at the end": "mice   ",
         "digits and an underscore": "x_1 = 2_000",
         "contractions": "'s isn't 'SO' they're 'r",
+        "a word after an apostrophe": "'start 'tis 'mine",
+        "numbers that are no digits": "2\u00bd \u21634",
         "a mark on a letter": "cafe\u0301s",
         "new lines": "a\n\nb\n c",
         "other scripts": "\u732b\u304c \u0661\u0662 \u00bd",
@@ -108,6 +110,7 @@ def word_points():
         point("ids, not bytes", "dcba abcd bdac dbca", [1, 1, 1, 1], 4),
         point("a rare word with many pairs", "abababab cd", [1, 5], 2),
         point("runs", "aaaaaaa baaa", [1, 2], 3),
+        point("a run counts each of its pairs", "aaa bc", [2, 3], 2),
         point("generic, other sizes", "chased chases cheese", [2, 5, 3], 7),
     ]
 

@@ -37,6 +37,7 @@ def dropout_points():
         generic.variant("rate 0", rate=0.0),
         generic.variant("rate 1/2", rate=0.5),
         generic.variant("cotangent of ones", cotangent=np.ones((3, 5, 11))),
+        generic.variant("entries of 0", x=np.maximum(generic.arguments["x"], 0)),
         draw("generic, other sizes", 0.6, 2, 7, 5),
     ]
 

@@ -21,15 +21,10 @@ def activation_points():
         generic.variant("negative entries", x=-np.abs(x)),
         generic.variant("large entries", x=30.0 * x),
         generic.variant("entries whose exponential overflows", x=2000.0 * x),
+        generic.variant("entries of 0", x=x * (x > 0.5)),
         generic.variant("cotangent of ones", cotangent=np.ones(x.shape)),
         draw("generic, other sizes", 4, 2, 3),
     ]
-
-
-def relu_points():
-    points = activation_points()
-    x = points[0].arguments["x"]
-    return [*points, points[0]._replace(name="entries of 0", arguments={"x": x * (x > 0.5)})]
 
 
 def through_the_origin(point, outputs):
@@ -101,16 +96,12 @@ def first_map(point, outputs):
     )
 
 
-def activation(name, points=activation_points, **about):
-    return OpExercise(forward=getattr(ops, name), inputs=("x",), points=points, **about)
+def activation(name, **about):
+    return OpExercise(forward=getattr(ops, name), inputs=("x",), points=activation_points, **about)
 
 
 EXERCISES = [
-    activation(
-        "relu",
-        relu_points,
-        theorems=(Theorem("dx * x = dy * y, entry by entry", through_the_origin),),
-    ),
+    activation("relu", theorems=(Theorem("dx * x = dy * y, entry by entry", through_the_origin),)),
     activation("gelu", terms={"dx": gelu_terms}),
     activation("gelu_tanh", terms={"dx": gelu_tanh_terms}),
     LayerExercise(

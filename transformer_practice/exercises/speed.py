@@ -41,13 +41,13 @@ def parts_points():
 
     generic = draw("generic", (10, 30, 7), 4, 5)
     equal = [(10, *rest) for _, *rest in generic.arguments["parts"]]
-    empty = [*generic.arguments["parts"]]
-    empty[1] = (0, *empty[1][1:])
+    first, second, third = generic.arguments["parts"]
     return [
         generic,
         generic.variant("equal counts", parts=equal),
-        generic.variant("one part", parts=generic.arguments["parts"][:1]),
-        generic.variant("a part with nothing counted", parts=empty),
+        generic.variant("one part", parts=[first]),
+        generic.variant("a part with nothing counted", parts=[first, (0, *second[1:]), third]),
+        generic.variant("nothing counted in the first", parts=[(0, *first[1:]), second, third]),
         draw("generic, other sizes", (3, 11), 2, 3),
     ]
 
