@@ -250,6 +250,21 @@ def test_an_array_of_the_caller_that_is_changed_is_named_and_the_line_that_chang
     assert "This writes into the caller's array: make a new one." in report.whole()
 
 
+def test_what_moves_its_argument_is_told_to_write_the_old_number_back():
+    def moved_twice(f, x, h=1e-5):
+        slopes = np.empty(x.shape)
+        for i in np.ndindex(*x.shape):
+            x[i] += h
+            above = f(x)
+            x[i] -= 2 * h
+            slopes[i] = (above - f(x)) / (2 * h)
+            x[i] += h
+        return slopes
+
+    report = examine("central_difference", moved_twice)
+    assert "caller's array: keep the old number, and write that back." in str(report)
+
+
 def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_pass():
     def forward(x):
         x -= x.max(axis=-1, keepdims=True)

@@ -111,7 +111,7 @@ class Answer:
         tracer = Tracer(str(function.__module__))
         at = next(each for each in self.exercise.points() if each.name == point)
         self.runs_at([at], tracer)
-        local = tracer.codes.get(getattr(function, "__code__", None), {})
+        local = tracer.codes.get(getattr(inspect.unwrap(function), "__code__", None), {})
         return {name: value for name, value in local.items() if isinstance(value, np.ndarray)}
 
     def write(self, stage: str, point: str) -> str:

@@ -266,7 +266,10 @@ def writes_of(answer, stage):
     runs = zip(stage.points, stage.own, strict=True)
     at = [p.name for p, run in runs if any(name.endswith(LEFT) for name in run.outputs)]
     line = answer.write(stage.name, at[0]) if at else ""
-    return [f"In {line}\nThis writes into the caller's array: make a new one."] if line else []
+    remedy = (
+        "keep the old number, and write that back" if answer.exercise.restores else "make a new one"
+    )
+    return [f"In {line}\nThis writes into the caller's array: {remedy}."] if line else []
 
 
 def verdict_of(stage):

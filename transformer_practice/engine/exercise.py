@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import zip_longest
 from textwrap import indent
 from typing import Any, NamedTuple
@@ -81,6 +81,8 @@ class Exercise:
         For an output: maps a point to the terms of its derivation, by name, whose sum it is.
     returns : tuple of str
         What a function without a backward pass returns.
+    restores : bool
+        True: it may change its arguments meanwhile, and leaves them as they were.
     """
 
     forward: Callable
@@ -96,6 +98,7 @@ class Exercise:
     theorems: tuple[Theorem, ...] = ()
     terms: dict[str, Callable] = field(default_factory=dict)
     returns: tuple[str, ...] = ("output",)
+    restores: bool = False
 
     in_place = False  # whether the function is to change its arguments
     of_a_layer = False  # whether the first argument is the layer
@@ -402,6 +405,24 @@ def titles_of(exercise: Exercise) -> list[str]:
 def written_in(exercise: Exercise, namespace: dict) -> list[Callable | None]:
     """Find an exercise's functions among the names of a reader's module; None where one is not."""
     names = names_of(exercise)
-    if isinstance(exercise, LayerExercise | UpdateExercise):
-        namespace = vars(namespace[exercise.name]) if exercise.name in namespace else {}
-    return [namespace.get(name) for name in names]
+    if not isinstance(exercise, LayerExercise | UpdateExercise):
+        return [namespace.get(name) for name in names]
+    own = vars(namespace[exercise.name]) if exercise.name in namespace else {}
+    others = {name: value for name, value in own.items() if name not in names}
+    return [with_others(own[name], others) if name in own else None for name in names]
+
+
+def with_others(method, others):
+    """Give a method of the reader's what else their class has, and the package's object lacks."""
+    if not callable(method) or all(name.startswith("__") for name in others):
+        return method
+
+    @wraps(method)
+    def run(self, *arguments, **options):
+        lacking = {name: value for name, value in others.items() if not hasattr(self, name)}
+        if lacking:
+            lent = type(type(self).__name__, (type(self),), lacking)
+            object.__setattr__(self, "__class__", lent)
+        return method(self, *arguments, **options)
+
+    return run

@@ -2,6 +2,7 @@
 
 import ctypes
 import dis
+import inspect
 import linecache
 import re
 import sys
@@ -118,6 +119,7 @@ def returns_nothing(function: Callable, *arguments: Any) -> bool:
 
 def is_empty(function: Callable) -> bool:
     """Tell whether a function has no code: a docstring, ``pass`` and ``...`` are none."""
+    function = inspect.unwrap(function)
     return hasattr(function, "__code__") and steps(function) == steps(empty)
 
 

@@ -134,9 +134,13 @@ EXERCISES = [
         forward=gradient_check.central_difference,
         signatures=("f, x, h=1e-5",),
         points=difference_points,
+        restores=True,
     ),
     Exercise(
-        forward=gradient_check.complex_step, signatures=("f, x, h=1e-20",), points=complex_points
+        forward=gradient_check.complex_step,
+        signatures=("f, x, h=1e-20",),
+        points=complex_points,
+        restores=True,
     ),
     Exercise(forward=gradient_check.gradient_error, returns=("norm", "worst"), points=error_points),
     OpExercise(

@@ -15,6 +15,8 @@ from transformer_core.layers.spec import LayerSpec, NormSpec
 from transformer_core.models import Bert, EncoderDecoder, Gpt, StackSpec
 from transformer_core.ops.linear import LinearCache
 from transformer_core.optim import Adam
+from transformer_practice import examine
+from transformer_practice.engine.exercise import written_in
 from transformer_practice.exercises import every_exercise, find_exercise
 from transformer_practice.workspace.folder import Own
 from transformer_practice.workspace.substitution import GROUPED, in_the_package, places
@@ -327,3 +329,32 @@ def test_a_forward_pass_without_a_cache_is_named():
 def test_what_the_package_does_not_use_has_no_place():
     assert places(find_exercise("RMSprop")) == []
     assert [place.name for place in places(find_exercise("Adam"))] == ["update"]
+
+
+def test_what_else_a_readers_class_has_comes_with_its_methods():
+    def forward(self, x):
+        return self.shifted(x @ self.weight), x
+
+    def shifted(self, y):
+        return y if self.bias is None else self.SCALE * (y + self.bias)
+
+    def backward(self, dy, x):
+        grads = {"weight": x.reshape(-1, x.shape[-1]).T @ dy.reshape(-1, dy.shape[-1])}
+        if self.bias is not None:
+            grads["bias"] = dy.reshape(-1, dy.shape[-1]).sum(axis=0)
+        return self.of_rows(dy), grads
+
+    def of_rows(self, dy):
+        return dy @ self.weight.T
+
+    methods = {"forward": forward, "backward": backward, "shifted": shifted, "of_rows": of_rows}
+    written = type("Linear", (), methods | {"SCALE": 1, "bias": None})
+    exercise = find_exercise("Linear")
+    functions = written_in(exercise, {"Linear": written})
+    assert examine(exercise, *functions).right
+    assert not examine(exercise, functions[0], lambda self, dy, x: (dy, {})).right
+    x = np.ones((2, 3), np.float32)
+    with in_the_package([Own(exercise, tuple(functions))]) as used:
+        y, cache = Linear(3, 4, np.random.default_rng(1)).forward(x)
+    assert used.called == {"Linear"}
+    assert y.shape == (2, 4)
