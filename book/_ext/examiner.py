@@ -94,19 +94,20 @@ class Confusion(SphinxDirective):
 
 
 def blind(findings):
-    """How the reports on three sets of unseen answers were graded."""
+    """How the reports on four sets of unseen answers were graded."""
     folder = ROOT / "tests/practice"
-    first, third = (
+    first, third, fourth = (
         [answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]]
-        for name in ("unseen/*.toml", "unseen_third.toml")
+        for name in ("unseen/*.toml", "unseen_third.toml", "unseen_fourth.toml")
     )
     second = read_toml(folder / "unseen_second.toml")["exercise"]
     wrong = [each for exercise in second for each in exercise["wrong"]]
-    right = len(second) + sum(answer["kind"] == "right" for answer in first + third)
+    right = len(second) + sum(answer["kind"] == "right" for answer in first + third + fourth)
     later = [a.get("later", a["grade"]) for a in third if "grade" in a]
     rows = [
+        graded("Fourth set", [answer["grade"] for answer in fourth if "grade" in answer]),
+        graded("of these, two mistakes", [a["grade"] for a in fourth if "two" in a]),
         graded("Third set", later),
-        graded("of these, two mistakes", [a.get("later", a["grade"]) for a in third if "two" in a]),
         graded("Third set, before", [answer["grade"] for answer in third if "grade" in answer]),
         graded("First set", [answer["grade"] for answer in first if "grade" in answer]),
         graded("Second set", [each["grade"] for each in wrong]),
