@@ -94,6 +94,7 @@ LINES = {
     "train bert --steps": number(BERT + " --steps={}", size),
     "train bert --text": path(BERT + " --text={}"),
     "train gpt --optimizer": word(GPT + " --optimizer={}"),
+    "train gpt --pairs": number(GPT + " --text={here}/none --pairs={}", lambda value: False),
     "train gpt --text": path(GPT + " --text={}"),
     "train search --base": path(SEARCH + " --base={}"),
     "train search --text": path(SEARCH + " --text={}"),

@@ -100,6 +100,7 @@ BAD_OPTIONS = {
     "gpt": [
         (["--steps", "0"], f"steps: {AT_LEAST_1} 0"),
         (["--text", ""], "text: expected a path, got an empty one"),
+        (["--pairs", "-1"], "pairs: expected a whole number of at least 0, got -1"),
         (["--zero-stage", "1"], "optimizer: expected adamw with zero_stage, .* got muon"),
         (["--tensor-parallel", "1"], "optimizer: expected adamw with tensor_parallel, .* got muon"),
     ],
@@ -203,7 +204,7 @@ OWN = {
     "encoder": {"--placement", "--epochs"},
     "dates": {"--steps"},
     "bert": {"--text", "--minutes", "--steps"},
-    "gpt": {"--text", "--minutes", "--steps", "--optimizer"},
+    "gpt": {"--text", "--minutes", "--steps", "--optimizer", "--pairs"},
     "search": {"--text", "--minutes", "--steps", "--base"},
 }
 

@@ -49,6 +49,13 @@ def test_adamw_alone_is_cut_over_ranks_and_opens_on_one(tmp_path, train, text, s
     assert Run(tmp_path / "two").steps() == 6
 
 
+def test_a_table_of_pairs_is_trained_and_writes(tmp_path, train, capsys):
+    assert train(tmp_path / "run", "--steps", "3", "--pairs", "64") == 0
+    gpt, _ = load(tmp_path / "run")
+    assert gpt.parameters()["pairs.table"].any(axis=1).sum() > 10
+    assert main(["write", str(tmp_path / "run"), "The cats ", "--tokens", "5"]) == 0
+
+
 def test_the_matrices_of_the_decoder_have_muon_and_the_rest_adamw(uninterrupted):
     gpt, _ = load(uninterrupted)
     optimizer = recipe.make_optimizer(gpt.parameters, Run(uninterrupted).settings())

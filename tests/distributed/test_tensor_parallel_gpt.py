@@ -249,6 +249,12 @@ def test_heads_that_ranks_cannot_share_are_refused(heads, key_heads, message):
         on_threads(3, lambda c: ParallelSelfAttention(layer, *conjugate_pair(c), c))
 
 
+def test_rows_for_pairs_are_refused():
+    model = Gpt(gpt().spec, StackSpec(V, T, L), np.random.default_rng(1), pairs=5)
+    with pytest.raises(ValueError, match="expected no rows for pairs of tokens, .* got 5"):
+        TensorParallelGpt(model, Communicator())
+
+
 def test_weights_of_targets_are_refused():
     inputs = batch(np.random.default_rng(3))
     with pytest.raises(ValueError, match="weights: expected None, .* got ndarray"):

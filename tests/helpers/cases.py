@@ -22,6 +22,7 @@ from transformer_core.layers import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
     OwnReadout,
+    PairTable,
     Pooler,
     QkNorm,
     Residual,
@@ -226,6 +227,7 @@ for mask, keep in MASKS.items():
     )
 
 KEEP = padding([5, 3], 5) & causal(5)
+TOKENS = np.array([[3, 1, 3, 1, 2], [0, 2, 2, 2, 1]])
 KEEP[1, 0, 2] = False  # a query that may attend to nothing
 SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
@@ -297,6 +299,7 @@ LAYERS = {
     "LearnedPositions": LayerCase(
         lambda rng, dtype: LearnedPositions(7, 6, rng, dtype=dtype), (2, 5, 6)
     ),
+    "PairTable": LayerCase(lambda rng, dtype: PairTable(4, 6, dtype), (2, 5, 6), (TOKENS,)),
     "MultiHeadSelfAttention": LayerCase(
         lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype), (2, 5, 6), (KEEP,)
     ),

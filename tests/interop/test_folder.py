@@ -504,6 +504,10 @@ def test_a_table_that_is_stored_twice_is_one(tmp_path):
 
 
 UNPUBLISHED = {
+    "rows for pairs": (
+        Gpt(LayerSpec(8, 2, 12, "pre"), STACK, rng(), pairs=5),
+        "expected no rows for pairs of tokens, .* got 5",
+    ),
     "pairs": (
         modern(AttentionSpec(4, transform="rotary")),
         "expected one of rotary_halves, .* got 'rotary'",

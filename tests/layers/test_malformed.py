@@ -1,7 +1,7 @@
 """Malformed input to the layers."""
 
 import numpy as np
-from helpers.malformed import Choice, Setting, Table, Whatever, call, count, positive, whole
+from helpers.malformed import Choice, Ids, Setting, Table, Whatever, call, count, positive, whole
 
 from transformer_core import layers
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
@@ -33,6 +33,7 @@ OBJECTS = {
     "LoraLinear": layers.LoraLinear(layers.Linear(5, 4, seeded(), "float64"), 2, 3.0, seeded()),
     "LearnedPositions": layers.LearnedPositions(4, 6, seeded(), dtype="float64"),
     "Linear": layers.Linear(5, 4, seeded(), "float64"),
+    "PairTable": layers.PairTable(5, 6, "float64"),
     "MultiHeadCrossAttention": CROSS,
     "MultiHeadSelfAttention": SELF,
     "OwnReadout": OWN,
@@ -130,6 +131,18 @@ LINES = {
             dy, OBJECTS["LearnedPositions"].forward(np.ones((2, 3, 6)))[1]
         ),
         dy="B 3 6",
+    ),
+    "PairTable": {"rows": whole(5), "width": whole(6)},
+    "PairTable.forward": {
+        "x": "2 3 6",
+        "ids": Ids("2 3", below=2**31 - 1, least=0),
+        "before": Ids("2", below=2**31 - 1, least=0, optional=True),
+    },
+    "PairTable.backward": call(
+        lambda dy: OBJECTS["PairTable"].backward(
+            dy, OBJECTS["PairTable"].forward(np.ones((2, 3, 6)), np.ones((2, 3), int))[1]
+        ),
+        dy="2 3 6",
     ),
     "Linear.forward": {"x": "... 5"},
     "LoraLinear": {"linear": Whatever(lambda rng: layers.Linear(5, 4, rng)), **LORA},

@@ -35,6 +35,7 @@ VARIANTS = {
     "Llama, QK-norm": LLAMA | {"attention": NORMALISED},
     "Post-LN": {"placement": "post"},
     "untied": {"tied": False},
+    "pairs that share rows": LLAMA | {"pairs": 5},
     "dropout": LLAMA | {"dropout": 0.3},
     "dropout, learned positions": {"dropout": 0.3},
 }
@@ -50,9 +51,9 @@ GIVEN = {"weights": WEIGHTS, "keep": KEEP}
 
 def build(variant, rng, dtype=np.float64, layers=2):
     given = {"attention": 4, "feed_forward": "gelu_tanh", "placement": "pre"} | variant
-    tied = given.pop("tied", True)
+    tied, pairs = given.pop("tied", True), given.pop("pairs", 0)
     spec = LayerSpec(12, hidden_width=7, dtype=dtype, **given)
-    return randomise(Gpt(spec, StackSpec(V, LENGTH, layers), rng, tied), rng)
+    return randomise(Gpt(spec, StackSpec(V, LENGTH, layers), rng, tied, pairs), rng)
 
 
 @pytest.fixture

@@ -135,7 +135,9 @@ LINES = {
     ),
     "Gpt.loss_and_gradients": {"targets": "ids B T", "weights": "weights B T"},
     "Gpt.prefill": call(
-        lambda ids, key, value: GPT.prefill(ids, GptState(pairs(key, value))),
+        lambda ids, key, value: GPT.prefill(
+            ids, GptState(pairs(key, value), np.zeros((2, 2), int))
+        ),
         key="B 2 S 3",
         value="B 2 S 3",
     ),

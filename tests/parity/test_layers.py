@@ -21,6 +21,7 @@ EQUATIONS = {
     "FeedForward": "eq:feed-forward-backward",
     "GatedFeedForward": "eq:gated-feed-forward-backward",
     "LearnedPositions": "eq:learned-positions-backward",
+    "PairTable": "eq:pair-table-backward",
     "TiedReadout": "eq:tied-readout-backward",
     "MultiHeadSelfAttention": "eq:multi-head-backward",
     "MultiHeadCrossAttention": "eq:cross-attention-backward",

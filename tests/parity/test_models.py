@@ -181,6 +181,7 @@ GPTS = {
     "Post-LN, untied": {"placement": "post", "tied": False},
     "of Touvron et al.": LLAMA | {"attention": AttentionSpec(4, 4, 3, False, 2, "rotary_halves")},
     "QK-norm": LLAMA | {"attention": AttentionSpec(4, 4, 3, False, 1, "qk_norm_rotary_halves")},
+    "pairs that share rows": {"pairs": 5},
 }
 COUNTED = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
 

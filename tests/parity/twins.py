@@ -10,6 +10,7 @@ import pytest
 
 from transformer_core import layers, models
 from transformer_core.foundation.names import join
+from transformer_core.layers.pair_table import FACTOR
 from transformer_core.ops import sinusoidal_positions
 from transformer_core.tasks.reconstruction import Reconstructor
 
@@ -170,6 +171,12 @@ def embedding(layer, p, ids):
 
 def learned_positions(layer, p, x):
     return x + F.embedding(torch.arange(x.shape[1]), p["table"])
+
+
+def pair_table(layer, p, x, ids):
+    ids = torch.as_tensor(ids)
+    earlier = torch.cat([torch.full_like(ids[:, :1], -1), ids[:, :-1]], dim=1)
+    return x + F.embedding((FACTOR * earlier + ids) % len(p["table"]), p["table"])
 
 
 def tied_readout(layer, p, h, table):
@@ -341,6 +348,8 @@ def classifier(model, p, ids, keep):
 
 def gpt(model, p, ids, keep=None):
     x = F.embedding(ids, p["tokens.table"])
+    if model.pairs:
+        x = run(model.pairs, part(p, "pairs"), x, ids)
     if model.positions:
         x = run(model.positions, part(p, "positions"), x)
     x = F.dropout(x, model.dropout)
@@ -384,6 +393,7 @@ TWINS = {
     layers.GatedFeedForward: gated_feed_forward,
     layers.Embedding: embedding,
     layers.LearnedPositions: learned_positions,
+    layers.PairTable: pair_table,
     layers.TiedReadout: tied_readout,
     layers.OwnReadout: own_readout,
     layers.MultiHeadSelfAttention: self_attention,

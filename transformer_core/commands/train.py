@@ -94,6 +94,11 @@ def add_models(parser):
         "of the decoder's matrices; the rest has AdamW",
         choices=OPTIMIZERS,
     )
+    gpt(
+        "--pairs",
+        "rows of a table for the last two tokens together; 0: there is none",
+        type=int,
+    )
     search = add_model(
         models,
         SEARCH,

@@ -119,4 +119,9 @@ class TensorParallelGpt(TensorParallelModel):
     stack = "decoder"
 
     def __init__(self, model: Gpt, communicator: Communicator, sequence: bool = False):
+        if model.pairs:
+            raise ValueError(
+                "model: expected no rows for pairs of tokens, which ranks do not divide, got "
+                f"{len(model.pairs.table)}"
+            )
         super().__init__(model, communicator, sequence)

@@ -415,6 +415,11 @@ def family_of(model):
         raise ValueError(
             f"model: expected a Bert, BertEncoder or Gpt, got {type(model).__name__}"
         )
+    if model.pairs:
+        raise ValueError(
+            "model: expected no rows for pairs of tokens, of which their files know nothing, got "
+            f"{len(model.pairs.table)}"
+        )
     return (gpt2 if model.positions else llama), model
 
 

@@ -19,6 +19,7 @@ from transformer_core.layers.multi_head_attention import (
     MultiHeadCrossAttention,
     MultiHeadSelfAttention,
 )
+from transformer_core.layers.pair_table import PairTable
 from transformer_core.layers.pooler import Pooler
 from transformer_core.layers.positions import LearnedPositions, SinusoidalPositions
 from transformer_core.layers.qk_norm import QkNorm
@@ -47,6 +48,7 @@ __all__ = [
     "MultiHeadSelfAttention",
     "NormSpec",
     "OwnReadout",
+    "PairTable",
     "Pooler",
     "QkNorm",
     "Residual",

@@ -9,12 +9,14 @@ from transformer_core.foundation.checks import (
     check_kind,
     check_positive_int,
     check_shape,
+    check_whole,
 )
 from transformer_core.foundation.names import join
 from transformer_core.layers.attention_spec import AttentionSpec
 from transformer_core.layers.embedding import Embedding, OwnReadout, TiedReadout
 from transformer_core.layers.layer import Layer
 from transformer_core.layers.multi_head_attention import KeyValue
+from transformer_core.layers.pair_table import PairTable
 from transformer_core.layers.positions import LearnedPositions
 from transformer_core.layers.spec import LayerSpec
 from transformer_core.models.encoder_decoder import check_length
@@ -30,6 +32,7 @@ from transformer_core.ops.softmax import check_keep
 
 class GptInputCache(NamedTuple):
     tokens: EmbeddingCache
+    pairs: EmbeddingCache | None
     positions: EmbeddingCache | None
     dropout: DropoutCache
 
@@ -42,19 +45,22 @@ class GptCache(NamedTuple):
 
 class GptState(NamedTuple):
     layers: tuple[KeyValue, ...]
+    ids: np.ndarray  # (B, N), that have been read
 
     @property
     def length(self) -> int:
         """How many positions have been read."""
-        return self.layers[0].length
+        return self.ids.shape[1]
 
     def select(self, rows: np.ndarray) -> "GptState":
         """Return the state of some sequences, in another order, some of them several times."""
-        return GptState(tuple(layer.select(rows) for layer in self.layers))
+        layers = tuple(layer.select(rows) for layer in self.layers)
+        return GptState(layers, self.ids[rows])
 
     def first(self, length: int) -> "GptState":
         """Return the state after the first positions alone: what came later is not read."""
-        return GptState(tuple(layer.first(length) for layer in self.layers))
+        layers = tuple(layer.first(length) for layer in self.layers)
+        return GptState(layers, self.ids[:, :length])
 
 
 class Gpt(Layer):
@@ -62,7 +68,8 @@ class Gpt(Layer):
 
     What it is made of is said by the specification alone. Where attention has a transform, such as
     a rotation, that tells the positions; where it has none, a table of positions is learnt. Pre-LN
-    stacks end in a normalisation. The output layer has no bias.
+    stacks end in a normalisation. The output layer has no bias. The last two tokens may have a row
+    of their own beside that of the last.
 
     Parameters
     ----------
@@ -73,6 +80,8 @@ class Gpt(Layer):
     rng : numpy.random.Generator
     tied : bool
         True: the output layer shares the table of the token embeddings (eq:tied-readout).
+    pairs : int
+        R: how many rows there are for pairs of tokens (eq:pair-table). 0: there is no such table.
 
     ``LayerSpec(D, H, 4 * D, "pre", feed_forward="gelu_tanh")`` is GPT-2. RMSNorm, rotary positions,
     grouped queries and SwiGLU make a Llama of it.
@@ -86,6 +95,7 @@ class Gpt(Layer):
         stack: StackSpec,
         rng: np.random.Generator,
         tied: bool = True,
+        pairs: int = 0,
     ):
         check_kind("spec", spec, LayerSpec)
         check_kind("stack", stack, StackSpec)
@@ -96,6 +106,8 @@ class Gpt(Layer):
         attention = AttentionSpec.of(spec.attention)
         self.heads, self.dropout = attention.heads, spec.dropout
         self.tokens = Embedding(stack.vocabulary, width, rng, dtype=dtype)
+        check_whole("pairs", pairs)
+        self.pairs = PairTable(pairs, width, dtype) if pairs else None
         self.positions = (
             None
             if attention.transform
@@ -147,15 +159,26 @@ class Gpt(Layer):
         return logits, GptCache(input_cache, decoder_cache, readout_cache)
 
     def embed(
-        self, ids: np.ndarray, rng: np.random.Generator | None = None, first: int = 0
+        self,
+        ids: np.ndarray,
+        rng: np.random.Generator | None = None,
+        first: int = 0,
+        before: np.ndarray | None = None,
     ) -> tuple[np.ndarray, GptInputCache]:
-        """Look up ids (B, T), from position ``first`` on: what the decoder is given (B, T, D)."""
+        """Look up ids (B, T), from position ``first`` on: what the decoder is given (B, T, D).
+
+        ``before`` (B,) has the tokens at the position before it, if there is one.
+        """
         x, tokens_cache = self.tokens.forward(ids)
-        positions_cache = None
+        pairs_cache = positions_cache = None
+        if self.pairs:
+            x, pairs_cache = self.pairs.forward(x, ids, before)
         if self.positions:
             x, positions_cache = self.positions.forward(x, first)
         x, dropout_cache = dropout(x, self.dropout, rng)
-        return x, GptInputCache(tokens_cache, positions_cache, dropout_cache)
+        return x, GptInputCache(
+            tokens_cache, pairs_cache, positions_cache, dropout_cache
+        )
 
     def backward(self, dlogits: np.ndarray, cache: GptCache) -> tuple[None, dict]:
         """Return None, for the ids, and the gradient of every parameter (eq:gpt-backward).
@@ -169,6 +192,8 @@ class Gpt(Layer):
         dx = dropout_backward(dx, cache.input.dropout)
         if self.positions:
             dx, grads["positions"] = self.positions.backward(dx, cache.input.positions)
+        if self.pairs:
+            dx, grads["pairs"] = self.pairs.backward(dx, cache.input.pairs)
         _, grads["tokens"] = self.tokens.backward(dx, cache.input.tokens)
         if dtable is not None and grads["tokens"]:  # a frozen table has none
             grads["tokens"]["table"] += dtable
@@ -211,7 +236,7 @@ class Gpt(Layer):
 
     def begin(self, batch: int) -> GptState:
         """Return the state before the first token of ``batch`` sequences."""
-        return GptState(self.decoder.begin(batch))
+        return GptState(self.decoder.begin(batch), np.empty((batch, 0), int))
 
     def prefill(
         self, ids: np.ndarray, state: GptState | None = None
@@ -249,10 +274,11 @@ class Gpt(Layer):
             raise ValueError(
                 f"ids: expected at most {self.longest} positions, got {first + ids.shape[1]}"
             )
-        x, _ = self.embed(ids, first=first)
+        before = state.ids[:, -1] if first else None
+        x, _ = self.embed(ids, first=first, before=before)
         h, layers = self.decoder.step(x, state.layers)
         logits, _ = self.readout.forward(h[:, -rows:], self.tokens.table)
-        return logits, GptState(layers)
+        return logits, GptState(layers, np.append(state.ids, ids, axis=1))
 
     def step(self, tokens: np.ndarray, state: GptState) -> tuple[np.ndarray, GptState]:
         """Read the newest token of each sequence (B,), as :meth:`prefill` reads several."""

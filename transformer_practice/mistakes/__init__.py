@@ -50,6 +50,7 @@ FILES = (  # in the order of the book: mistakes that come to the same are named 
     "ops/rounding.toml",
     "ops/embedding.toml",
     "layers/embedding.toml",
+    "layers/pair_table.toml",
     "layers/residual.toml",
     "layers/feed_forward.toml",
     "layers/gated_feed_forward.toml",

@@ -45,6 +45,7 @@ DEFAULTS = {
     "length": 128,
     "layers": 4,
     "vocabulary": 4096,
+    "pairs": 0,
     "text": None,  # the documentation that is installed
     "minutes": 8.0,
     "steps": None,
@@ -97,6 +98,7 @@ def build(settings: dict) -> Gpt:
         LayerSpec.from_settings(settings["spec"]),
         StackSpec(settings["vocabulary"], settings["length"], layers),
         np.random.default_rng(settings["seed"]),
+        pairs=settings["pairs"],
     )
     for layer in gpt.decoder.layers:
         for residual in (layer.attention, layer.feed_forward):
