@@ -174,6 +174,16 @@ def test_however_it_is_cut_prefilling_is_the_forward_pass(drawn, rng):
         assert all(np.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(one, other, strict=True))
 
 
+def test_the_first_token_of_a_step_is_paired_with_the_last_one_read(rng):
+    model = build(VARIANTS["pairs that share rows"], rng)
+    expected, _ = model.forward(IDS)
+    _, state = model.prefill(IDS[:, :3])
+    logits, _ = model.step(IDS[:, 3], state)
+    assert_close(logits, expected[:, 3])
+    logits, _ = model.step(IDS[::-1, 3], state.select(np.array([1, 0])))
+    assert_close(logits, expected[::-1, 3])
+
+
 @given(models(), generators)
 def test_what_was_read_can_be_taken_back(drawn, rng):
     """Other tokens are read, and the state goes back: the first ones are untouched."""
