@@ -41,7 +41,7 @@ class Writer:
             path.write_text(json.dumps(settings["tokenizer"]), encoding="utf-8")
             self.pairs = BytePairs.load(path)
         self.end = self.pairs.special[END_OF_TEXT]
-        self.gpt: Gpt = build(settings | {"seed": RECIPE.defaults["seed"]})
+        self.gpt: Gpt = build(RECIPE.defaults | settings)
         shapes = {name: array.shape for name, array in self.gpt.parameters().items()}
         if weights.keys() != shapes.keys():
             raise ValueError(f"weights: expected {[*shapes]}, got {[*weights]}")
