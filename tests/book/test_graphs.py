@@ -26,6 +26,7 @@ DRAWN_AS_AN_OP = {  # layers whose backward pass is one call of an op: linear_ba
     "Embedding",
     "Linear",
     "OwnReadout",
+    "PairTable",
     "RmsNorm",
     "Rotary",
     "TiedReadout",

@@ -74,7 +74,7 @@ class PairTable(Layer):
     ) -> tuple[np.ndarray, EmbeddingCache]:
         """Map x (B, T, D) and the ids (B, T) that it stands for to y (B, T, D).
 
-        ``before`` (B,) has the tokens before the first ones, see :func:`pair_rows`.
+        ``before`` (B,) has the tokens before the first ones, see ``pair_rows``.
         """
         numbers = pair_rows(ids, len(self.table), before)
         check_floats("x", x, *ids.shape, self.table.shape[1])
