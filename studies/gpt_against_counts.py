@@ -33,8 +33,8 @@ from transformer_core.tasks.gpt.windows import (
 from transformer_core.tasks.gpt.writing import write
 from transformer_core.training import train
 
-# Steps of about eight minutes on two cores that do nothing else, and of a quarter of an hour,
-# without rows for pairs and with them: 0.3 s of processor time a step, and 0.35.
+# Steps of about eight minutes on two cores that do nothing else, and of about a quarter of an hour,
+# without rows for pairs and with them: 0.3 s of processor time a step, and 0.32.
 STEPS, LONG, WITH_PAIRS = 3200, 6000, 5200
 PAIRS, POINTS = 32_768, 10
 SHARES = 0.5, 1.0  # of the tokens, in the order of reading, that are counted
