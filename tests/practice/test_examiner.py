@@ -13,7 +13,7 @@ from transformer_core import ops
 from transformer_core.layers import EncoderLayer, Linear, Residual
 from transformer_core.optim import SGD, Adam, warmup_stable_decay
 from transformer_practice import examine
-from transformer_practice.engine import answer, runs
+from transformer_practice.engine import answer, repair, runs
 from transformer_practice.engine.explain import MUSEUM
 from transformer_practice.engine.pages import numbers_of
 from transformer_practice.engine.running import ENDLESS, Failed
@@ -207,14 +207,15 @@ def test_what_needs_no_catalogue_is_said(backward, text):
     assert text in report.whole()
 
 
-def test_what_is_not_known_is_said_to_be_unknown():
+def test_what_is_not_known_is_said_to_be_unknown(monkeypatch):
+    monkeypatch.setattr(repair, "CHANGES", 0)
     report = said(noisy)
     assert not report.right and report.mistakes == ()
     assert "not like any mistake that I know" in report.whole()
     assert "yours" in report.whole() and "expected" in report.whole()
 
 
-def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
+def test_a_backward_pass_belongs_to_the_readers_own_forward_pass(monkeypatch):
     def forward(x, gamma, beta, eps=1e-5):
         y, cache = layer_norm(x, gamma, beta, eps)
         return 3 * y, cache
@@ -224,6 +225,8 @@ def test_a_backward_pass_belongs_to_the_readers_own_forward_pass():
     assert "layer_norm_backward: fits your forward pass: mend the forward pass first." in str(
         report
     )
+    assert "right, once your forward pass is mended" in str(examine("layer_norm", forward, right))
+    monkeypatch.setattr(repair, "CHANGES", 0)
     assert "does not fit" in str(examine("layer_norm", forward, right))
 
 
@@ -277,7 +280,7 @@ def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_p
     report = examine("log_softmax", forward, backward)
     assert "log_softmax: it changes the caller's x" in report.verdict
     assert "log_softmax_backward: dx is wrong" in report.verdict
-    assert "`np.exp` were left out of `np.exp(y)`" in report.whole()
+    assert "`np.exp(y)` stood for `y`" in report.whole()
     right = examine("log_softmax", forward, lambda dy, y: dy - np.exp(y) * dy.sum(-1)[..., None])
     assert not right.right and "log_softmax_backward: right" in right.verdict
 
@@ -496,7 +499,8 @@ def gradient_of_layer_norm(gamma_counts=True, mean=np.mean):
         ),
     ],
 )
-def test_of_a_layer_norm_the_reason_is_found(forward, backward, text):
+def test_of_a_layer_norm_the_reason_is_found(forward, backward, text, monkeypatch):
+    monkeypatch.setattr(repair, "CHANGES", 0)
     assert text in op(forward, backward=backward)
 
 
@@ -827,7 +831,7 @@ def test_beside_a_wrong_forward_pass_nothing_is_said_of_theorems():
 def test_a_loop_without_an_end_is_waited_for_once(monkeypatch):
     calls = []
 
-    def call(function, *arguments):
+    def call(function, *arguments, seconds):
         calls.append(function)
         raise Failed(f"{ENDLESS} 5 s")
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from transformer_core.gradient_check import central_difference
 from transformer_practice.engine.exercise import Exercise, Misfit, OpExercise, pair, titles_of
-from transformer_practice.engine.mutation import Tracer
+from transformer_practice.engine.mutation import Mutation, Tracer
 from transformer_practice.engine.points import Point
-from transformer_practice.engine.running import ENDLESS, Failed, call
+from transformer_practice.engine.repair import Search, said_of
+from transformer_practice.engine.running import ENDLESS, SECONDS, Failed, call
 from transformer_practice.engine.runs import (
     Run,
     Runs,
@@ -76,9 +77,11 @@ class Answer:
         """
         return self.runs_at(self.exercise.points())
 
-    def runs_at(self, points: Sequence[Point], tracer: Callable | None = None) -> Runs:
+    def runs_at(
+        self, points: Sequence[Point], tracer: Callable | None = None, seconds: float = SECONDS
+    ) -> Runs:
         """Run the functions at any points, as :meth:`runs` does, called through a tracer."""
-        calls = partial(call, tracer) if tracer else call
+        calls = partial(call, *([tracer] if tracer else []), seconds=seconds)
         runs = Runs([], [])
         for point in points:
             if stuck(runs.forward):  # at the other points, too, by all odds
@@ -101,7 +104,7 @@ class Answer:
 
     def moved(self, stage: str, point: str, name: str, array: Any) -> Run:
         """Run a pass at the point of a name, an argument or the cotangent being another array."""
-        at = next(each for each in self.exercise.points() if each.name == point)
+        (at,) = self.points_of([point])
         runs = self.runs_at([at.with_array(name, array)])
         return (runs.forward if stage == "forward" else runs.backward)[0]
 
@@ -109,10 +112,38 @@ class Answer:
         """Return the arrays among the local variables of a pass, as it leaves them at a point."""
         function = getattr(self, stage)
         tracer = Tracer(str(function.__module__))
-        at = next(each for each in self.exercise.points() if each.name == point)
+        (at,) = self.points_of([point])
         self.runs_at([at], tracer)
         local = tracer.codes.get(getattr(inspect.unwrap(function), "__code__", None), {})
         return {name: value for name, value in local.items() if isinstance(value, np.ndarray)}
+
+    def repairs(
+        self,
+        stage: str,
+        points: Sequence[str],
+        right: Sequence[Run],
+        apart: Sequence[str],
+        most: int,
+    ) -> dict[str, list[str]]:
+        """Find small changes of the functions with which a pass, or an output of it, is right.
+
+        As :class:`Search` does; "two" is a pair of changes, where there is no single one.
+        """
+        search = Search(self, stage, self.points_of(points), right, apart)
+        found = {name: list(map(said_of, some)) for name, some in search.single(most).items()}
+        if "" not in found and (two := search.pair()):
+            found["two"] = [said_of(two)]
+        return found
+
+    def mended(self, points: Sequence[str], right: Sequence[Run]) -> "Mended | None":
+        """Return the answer with a small change that mends its forward pass, if there is one."""
+        found = Search(self, "forward", self.points_of(points), right).single(1)
+        return Mended(self, *found[""]) if found else None
+
+    def points_of(self, names: Sequence[str]) -> list[Point]:
+        """Return points by their names."""
+        named = {each.name: each for each in self.exercise.points()}
+        return [named[name] for name in names]
 
     def write(self, stage: str, point: str) -> str:
         """Return the line in which a pass changes an array that it is given, if it is seen."""
@@ -122,7 +153,7 @@ class Answer:
                 array.flags.writeable = False
             return function(*arguments)
 
-        at = next(each for each in self.exercise.points() if each.name == point)
+        (at,) = self.points_of([point])
         runs = self.runs_at([at], locked)
         failure = (runs.forward if stage == "forward" else runs.backward)[0].failure
         _, line, text = failure.partition("line ")
@@ -187,6 +218,18 @@ class Answer:
         except (Failed, Misfit):
             return []
         return [name for name, array in found.items() if array.ndim and array.dtype.itemsize > 4]
+
+
+class Mended(Answer):
+    """An answer with a change of its forward pass, for whatever its backward pass is asked."""
+
+    def __init__(self, answer: Answer, change: Mutation):
+        super().__init__(answer.exercise, answer.forward, answer.backward)
+        self.change = change
+
+    def runs_at(self, *arguments: Any, **options: Any) -> Runs:
+        with self.change.planted():
+            return super().runs_at(*arguments, **options)
 
 
 def stuck(runs):

@@ -9,10 +9,17 @@ import numpy as np
 from transformer_core.gradient_check import gradient_error
 from transformer_practice.engine.answer import Answer
 from transformer_practice.engine.exercise import Exercise, titles_of
-from transformer_practice.engine.explain import ONLY_HERE, Stage, by_values, explain, listed
+from transformer_practice.engine.explain import (
+    ONLY_HERE,
+    Stage,
+    asked_at,
+    by_values,
+    explain,
+    listed,
+)
 from transformer_practice.engine.pages import place_of
 from transformer_practice.engine.report import Report
-from transformer_practice.engine.running import NotWritten
+from transformer_practice.engine.running import Failed, NotWritten
 from transformer_practice.engine.runs import LEFT, TOLERANCE, Runs, at_points, run_right
 from transformer_practice.exercises import find_exercise
 
@@ -71,7 +78,27 @@ def report_on(answer: Answer) -> Report:
             stage = stage_of(answer, name, ours, tuple(judged))
             stages.append(stage._replace(after=bool(stages)))
             judged = judged_after(stage)
-    return put_into_words(answer, stages, own)
+    return put_into_words(answer, stages, own, after_mending(answer, stages, own))
+
+
+def after_mending(answer, stages, own):
+    """Compare the backward pass with the right one, after a change that mends the forward pass.
+
+    None where both are right, or fit each other, or no such change is known.
+    """
+    if len(stages) != 1 or not (own.forward and own.backward and stages[0].wrong):
+        return None
+    _, fits = measured(answer, own)
+    if fits:
+        return None
+    try:
+        mended = answer.mended(*asked_at(stages[0]))
+        runs = mended.runs().backward if mended else []
+    except Failed:  # with a change it ends its process
+        return None
+    if not runs or runs[0].failure:
+        return None
+    return stage_of(mended, "backward", runs, tuple(range(len(runs))))._replace(after=True)
 
 
 def moved(answer, stage, point, name, array):
@@ -142,7 +169,8 @@ def stage_of(answer, name, own, judged):
     order = [*right[0].outputs, *wrong]
     names = [n for n in dict.fromkeys(order) if n in wrong]
     again = partial(moved, answer, name)
-    return Stage(exercise, name, own, right, names, again, partial(answer.values, name))
+    asked = partial(answer.values, name), partial(answer.repairs, name)
+    return Stage(exercise, name, own, right, names, again, *asked)
 
 
 def agrees(own, expected, generic, name):
@@ -179,7 +207,7 @@ def error_of(own, expected, scale):
         return gradient_error(own.astype(float), expected.astype(float), scale).norm
 
 
-def put_into_words(answer, stages, own):
+def put_into_words(answer, stages, own, mended=None):
     """Put what was found into words."""
     exercise, points = answer.exercise, answer.exercise.points()
     forward, backward = answer.forward, answer.backward
@@ -229,6 +257,14 @@ def put_into_words(answer, stages, own):
                     said = f"cannot be judged yet: {witness}\nMend the forward pass first."
             else:
                 said = f"{'fits' if fits else 'does not fit'} your forward pass: {first}"
+            if mended:
+                said = "right, once your forward pass is mended."
+                if mended.wrong:
+                    said = f"even with your forward pass mended, {verdict_of(mended)}"
+                    with catch_warnings(action="ignore"):
+                        found = explain(mended)
+                    explanations += [explanation.text for explanation in found]
+                    mistakes += [name for each in found for name in each.mistakes]
             verdicts.append(f"{titles['backward']}: {said}")
             notes = []
     if right or not (forward and backward) or only_changes(stages[0]):

@@ -167,6 +167,10 @@ def tree_of(function: FunctionType) -> ast.FunctionDef | None:
 
 def mutated(function, tree, said, statement, puts):
     """Return a function with some nodes put into its tree; None if that has no sense."""
+    for put in puts:
+        for node in put.new if isinstance(put.new, list) else [put.new]:
+            if isinstance(node, ast.AST):
+                ast.fix_missing_locations(node)
     old = [put.swap() for put in puts]
     try:
         code = compiled(tree, function)
@@ -254,7 +258,7 @@ def compiled(tree, function):
     outer = ast.parse("def outer(): pass").body[0]
     outer.body = [ast.parse(f"{name} = None").body[0] for name in function.__code__.co_freevars]
     outer.body.append(tree)
-    module = ast.fix_missing_locations(ast.Module([outer], []))
+    module = ast.Module([outer], [])
     with warnings.catch_warnings(action="ignore"):  # of what has no sense
         code = compile(module, function.__code__.co_filename, "exec")
     for name in ("outer", tree.name):

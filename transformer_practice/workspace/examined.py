@@ -94,16 +94,24 @@ class Examined(NamedTuple):
 class InRoom:
     """An answer whose functions are in a room: a method of :class:`Answer` is asked for there."""
 
-    def __init__(self, file, exercise, forward=False, backward=False):
+    def __init__(self, file, exercise, forward=False, backward=False, mended=False):
         self.file, self.exercise = file, exercise
-        self.forward, self.backward = forward, backward
+        self.forward, self.backward, self.is_mended = forward, backward, mended
 
     def alone(self, stage):
         return InRoom(self.file, self.exercise, **{stage: True})
 
-    def __getattr__(self, method):
+    def mended(self, *arguments):
+        if self.ask("mended", *arguments):
+            return InRoom(self.file, self.exercise, self.forward, self.backward, True)
+        return None
+
+    def ask(self, method, *arguments):
         given = [stage for stage in Runs._fields if getattr(self, stage)]
-        return partial(self.file.ask, self.exercise.name, given, method)
+        return self.file.ask(self.exercise.name, given, self.is_mended, method, *arguments)
+
+    def __getattr__(self, method):
+        return partial(self.ask, method)
 
 
 class File:
@@ -129,8 +137,10 @@ class File:
             return [missing(exercise, problem) for exercise in exercises]
         return [own._replace(exercise=e) for own, e in zip(owns, exercises, strict=True)]
 
-    def ask(self, name: str, given: Sequence[str], method: str, *arguments: Any) -> Any:
-        """Ask an answer that has the ``given`` functions.
+    def ask(
+        self, name: str, given: Sequence[str], mended: bool, method: str, *arguments: Any
+    ) -> Any:
+        """Ask an answer that has the ``given`` functions, or what it is when it is mended.
 
         Raises
         ------
@@ -141,7 +151,7 @@ class File:
         """
         if not self.room:
             self.read()
-        value = self.checked(self.room.ask, name, given, method, arguments)
+        value = self.checked(self.room.ask, name, given, mended, method, arguments)
         if isinstance(value, NotWritten):
             raise value
         return value
@@ -187,15 +197,18 @@ def serve_answers(connection, path, course):
     has = [own._replace(exercise=None, functions=tuple(map(bool, own.functions))) for own in owns]
     connection.send((has, surroundings.change(), surroundings.busy()))
     by_name = {own.exercise.name: Answer(own.exercise, *own.functions) for own in owns}
+    mended = {}
     with suppress(EOFError):  # when nothing more is asked
         while True:
-            name, given, method, arguments = connection.recv()
+            name, given, is_mended, method, arguments = connection.recv()
             whole = by_name[name]
             answer = Answer(whole.exercise, **{stage: getattr(whole, stage) for stage in given})
             try:
-                value = getattr(answer, method)(*arguments)
+                value = getattr(mended[name] if is_mended else answer, method)(*arguments)
             except NotWritten as error:
                 value = error
+            if isinstance(value, Answer):
+                mended[name], value = value, True
             connection.send((value, surroundings.change(), surroundings.busy()))
 
 

@@ -15,10 +15,20 @@ from transformer_practice.engine.explain.chain import by_values
 from transformer_practice.engine.explain.coefficients import by_coefficients
 from transformer_practice.engine.explain.layers import by_layers
 from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
+from transformer_practice.engine.explain.own import asked_at, by_own_changes
 from transformer_practice.engine.explain.pairs import by_two_changes
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 
-__all__ = ["MUSEUM", "ONLY_HERE", "Explanation", "Stage", "by_values", "explain", "listed"]
+__all__ = [
+    "MUSEUM",
+    "ONLY_HERE",
+    "Explanation",
+    "Stage",
+    "asked_at",
+    "by_values",
+    "explain",
+    "listed",
+]
 
 
 def explain(stage: Stage) -> tuple[Explanation, ...]:
@@ -37,6 +47,7 @@ def explain(stage: Stage) -> tuple[Explanation, ...]:
     if known:
         return (known,)
     single, rest = by_catalogue_apart(stage)
+    searches: tuple[Callable, ...] = (by_cache, by_coefficients, by_two_changes)
     probes = Probes(stage)
     outputs = [Output(probes, name) for name in rest]
     found = {output.name: output.explained() for output in outputs}
@@ -44,7 +55,12 @@ def explain(stage: Stage) -> tuple[Explanation, ...]:
         if found[output.name].endswith((" too small.", " too large.")):
             _, _, how = output.first_of(by_coefficients).partition(" should be if, ")
             found[output.name] += f" So it is, for instance, if, {how}" * bool(how)
-    open_ = [output for output in outputs if not found[output.name]]
+    whole, apart = by_own_changes(stage, rest)
+    if whole:
+        single, searches = [*single, whole], ()
+    for name, said in apart.items():
+        found[name] = f"{found[name]} It {said}" if found[name] else f"{name} {said}"
+    open_ = [output for output in outputs if not found[output.name] and not whole]
     misshapen = [output for output in outputs if output.has_another_shape]
     changes = by_mutation(stage, [output.name for output in (*open_, *misshapen)])
     found |= changes | {
@@ -52,21 +68,20 @@ def explain(stage: Stage) -> tuple[Explanation, ...]:
         for output in misshapen
         if output.name in changes
     }
-    searches: tuple[Callable, ...] = (by_cache, by_coefficients, by_two_changes)
     for output in open_:
         if output.name not in changes:
             text = output.first_of(*searches)
             if not text and not output.few:  # one mistake is the cause of all
                 searches = ()
             found[output.name] = text or output.described()
-    said: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name, text in found.items():
         if text:
-            said.setdefault(text.removeprefix(f"{name} "), []).append(name)
+            groups.setdefault(text.removeprefix(f"{name} "), []).append(name)
     if len(rest) > FEW:  # what is said of some alone is no cause of all
-        said = {text: names for text, names in said.items() if 2 * len(names) >= len(rest)}
-    apart = [
+        groups = {text: names for text, names in groups.items() if 2 * len(names) >= len(rest)}
+    each = [
         Explanation(f"{listed(names, FEW)}{': each' * (len(names) > 1)} {text}")
-        for text, names in said.items()
+        for text, names in groups.items()
     ]
-    return (*single, *apart)
+    return (*single, *each)

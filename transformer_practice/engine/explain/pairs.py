@@ -8,6 +8,7 @@ from transformer_practice.engine.explain import ratios
 from transformer_practice.engine.explain.catalogue import Sought, factors_of, written_in
 from transformer_practice.engine.explain.stage import numbers
 from transformer_practice.engine.mutation import Mutation, both
+from transformer_practice.engine.repair import that_add_up
 from transformer_practice.engine.runs import (
     Changed,
     briefly,
@@ -21,8 +22,6 @@ from transformer_practice.engine.runs import (
 TRIED = 600  # pairs that are run for an exercise of one function; of several, fewer
 STEPS = 8  # by which there are fewer, too, where an optimiser takes steps
 LIKELY = 20  # pairs that are run of those whose changes add up, or multiply
-ENTRIES = 6  # by which it is seen whether they do
-SAME = 1e-7
 
 
 def by_two_changes(output):
@@ -85,17 +84,9 @@ def independent(output, case, effects):
     if len(effects) < 2:
         return
     found = np.stack([moves(output, case, array) for _, array in effects])
-    own, right = (moves(output, case, array) for array in (case.own, case.right))
-    for change in (np.subtract, log_ratio):
-        effect, wanted = change(found, right), change(own, right)
-        at = np.flatnonzero(np.isfinite(wanted))
-        at = at[np.argsort(-np.abs(wanted[at]), kind="stable")][:ENTRIES]
-        fits = np.ones((len(found), len(found)), bool)
-        for entry in at:
-            sums = effect[:, entry, None] + effect[:, entry]
-            fits &= np.abs(sums - wanted[entry]) <= SAME * np.abs(wanted[at]).max()
-        for one, other in np.argwhere(np.triu(fits, 1)) if len(at) else ():
-            yield effects[one][0], effects[other][0]
+    right, own = (moves(output, case, array) for array in (case.right, case.own))
+    for one, other in that_add_up(found, right, own):
+        yield effects[one][0], effects[other][0]
 
 
 def moves(output, case, array):
@@ -104,12 +95,6 @@ def moves(output, case, array):
     if output.name in before:
         array = np.diff(np.concatenate([before[output.name][None], array]), axis=0)
     return array.ravel()
-
-
-def log_ratio(array, right):
-    """Return the logarithm of a ratio; NaN or infinity where it has none."""
-    with np.errstate(all="ignore"):
-        return np.log(np.abs(array / right))
 
 
 def in_one_function(output, effects):

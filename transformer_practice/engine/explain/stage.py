@@ -27,6 +27,7 @@ class Stage(NamedTuple):
     wrong: list[str]  # the outputs that are wrong at some point
     again: Callable[[Point, str, Any], Run]  # runs the reader's pass with one array replaced
     values: Callable[[str], dict[str, Any]]  # the reader's local variables at a point
+    repairs: Callable[..., dict[str, list[str]]]  # changes with which the reader's pass is right
     after: bool = False  # whether it follows a forward pass of the reader's that is right
 
     @property

@@ -1,0 +1,176 @@
+"""What a small change of the reader's own functions puts right."""
+
+from itertools import pairwise
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from transformer_core import ops
+from transformer_practice import examine
+from transformer_practice.engine import repair
+from transformer_practice.engine.answer import Answer
+from transformer_practice.exercises import find_exercise
+from transformer_practice.workspace.examined import examine_file
+
+
+def swapped_too_little(query, key, value, keep=None):
+    weights, cache = ops.softmax(query @ key / np.sqrt(query.shape[-1]), keep)
+    return weights @ value, (query, key, value, weights, cache)
+
+
+def without_its_mask(query, key, value, keep=None):
+    scores = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+    weights, cache = ops.softmax(scores)
+    return weights @ value, (query, key, value, weights, cache)
+
+
+def side_by_side(x, weights, biases):
+    count, d_in, d_out = weights.shape
+    y = x @ weights.reshape(d_in, count * d_out) + biases.ravel()
+    return np.moveaxis(y.reshape(*x.shape[:-1], count, d_out), -2, 0), x
+
+
+def negative_start(length, window):
+    keep = np.zeros((length, length), bool)
+    for t in range(length):
+        keep[t, t - window + 1 : t + 1] = True
+    return keep
+
+
+def without_their_signs(f, x, h=1e-20):
+    slopes = np.zeros(x.shape)
+    for at in np.ndindex(x.shape):
+        moved = x.astype(complex)
+        moved[at] += 1j * h
+        slopes[at] = np.abs(f(moved) - f(x)) / h
+    return slopes
+
+
+def lengths_added(sharded, replicated):
+    def length(arrays):
+        return float(np.linalg.norm(np.concatenate([np.zeros(0), *map(np.ravel, arrays)])))
+
+    pieces = [array for rank in sharded for array in rank.values()]
+    return length(pieces) + length(replicated.values())
+
+
+@pytest.mark.parametrize(
+    "exercise, forward, said",
+    [
+        ("attention", swapped_too_little, "`np.swapaxes(key, -1, -2)` stood for `key`"),
+        ("attention", without_its_mask, "`keep` were handed on in `ops.softmax(scores)`"),
+        ("three_linear", side_by_side, "`np.swapaxes(weights, 0, 1)` stood for `weights`"),
+        ("window_keep", negative_start, "`max(t - window + 1, 0)` stood for `t - window + 1`"),
+        ("complex_step", without_their_signs, "`(f(moved) - f(x)).imag` stood for"),
+        ("norm_over_ranks", lengths_added, "`np.hypot(length(pieces), length("),
+    ],
+)
+def test_what_is_missing_is_said_with_its_line(exercise, forward, said):
+    report = examine(exercise, forward)
+    (found,) = [text for text in report.explanations if "right if, in line" in text]
+    assert said in found and not report.right
+
+
+def test_two_changes_are_found_where_each_makes_something_better():
+    def forward(x):
+        shifted = x - x.max(axis=-1, keepdims=True)
+        return shifted - 2 * np.log(np.exp(shifted).sum(axis=-1, keepdims=True)) - 0.5, shifted
+
+    report = examine("log_softmax", forward)
+    found = "".join(report.explanations)
+    assert "were left out" in found and ", and " in found, report.explanations
+
+
+def test_where_little_tells_changes_apart_several_are_said():
+    def signed(forward, backward, x_shape, rng):
+        x = rng.standard_normal(x_shape)
+        y = forward(x)
+        dy = rng.standard_normal(y.shape)
+        left, right = np.vdot(y, dy), np.vdot(x, backward(dy))
+        return bool(left - right < 1e-9 * (1 + abs(left)))
+
+    (said, *_) = examine("is_adjoint", signed).explanations
+    assert "`abs(left - right)` stood for `left - right`" in said and "\nOr if, in line" in said
+
+
+WRONG_IN_BOTH = """
+    import numpy as np
+
+
+    def layer_norm(x, gamma, beta, eps=1e-5):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        deviation = np.sqrt(centred.var(axis=-1, keepdims=True, ddof=1) + eps)
+        normal = centred / deviation
+        return normal * gamma + beta, (normal, deviation, gamma)
+
+
+    def layer_norm_backward(dy, cache):
+        normal, deviation, gamma = cache
+        g = dy * gamma
+        term = normal * (g * normal).mean(axis=-1, keepdims=True)
+        dx = (g - dy.mean(axis=-1, keepdims=True) - term) / deviation
+        rows = tuple(range(dy.ndim - 1))
+        return dx, (dy * normal).sum(axis=rows), dy.sum(axis=rows)
+"""
+
+
+def test_a_second_mistake_is_found_behind_a_forward_pass_that_can_be_mended(tmp_path):
+    path = tmp_path / "answers.py"
+    path.write_text(dedent(WRONG_IN_BOTH))
+    (examined,) = examine_file(path, names={"layer_norm"})  # in a process of its own
+    report = examined.report
+    assert "even with your forward pass mended, dx is wrong, dgamma and dbeta are" in report.verdict
+    assert report.mistakes[0] == "layer-norm-unbiased-variance"
+    assert "dx is right if, in line 16, `g` stood for `dy`" in "\n".join(report.explanations)
+
+
+def test_after_the_search_the_readers_functions_are_as_they_were():
+    code = swapped_too_little.__code__
+    examine("attention", swapped_too_little)
+    assert swapped_too_little.__code__ is code
+
+
+def test_what_reaches_beyond_its_process_is_left_as_it_is(tmp_path):
+    def forward(x):
+        with open(tmp_path / "log", "a") as file:
+            file.write("run\n")
+        return 2 * np.maximum(x, 0), x
+
+    assert "right if" not in "".join(examine("relu", forward).explanations)
+
+
+def test_what_has_no_source_is_left_as_it_is():
+    space = {"np": np}
+    exec("def forward(x):\n    return np.maximum(-x, 0), x", space)
+    assert "right if" not in "".join(examine("relu", space["forward"]).explanations)
+
+
+def test_changes_print_nothing(capsys):
+    def forward(x):
+        print("here")
+        return 2 * np.maximum(x, 0), x
+
+    examine("relu", forward)
+    assert 0 < capsys.readouterr().out.count("here") < repair.CHANGES / 10
+
+
+def test_no_number_that_is_large_becomes_an_exponent_or_a_size():
+    def forward(x):
+        large, power = 10**9, 2
+        return np.maximum(x, 0) * power**power * (large > 0), x
+
+    answer = Answer(find_exercise("relu"), forward)
+    points = answer.exercise.points()
+    search = repair.Search(answer, "forward", points, answer.runs().forward)
+    said = [change.said for change in search.changes()]
+    assert said and not any(text.startswith("`large` stood for") for text in said)
+
+
+def test_more_wrong_is_worse():
+    right = repair.Run({"y": np.arange(4.0)})
+    errors = [
+        repair.wrongness(repair.Run({"y": np.arange(4.0) + k}), right)["y"] for k in (0, 0.1, 2)
+    ]
+    assert errors[0] == 0 and all(one < other for one, other in pairwise(errors))
+    assert repair.wrongness(repair.Run({}, "fails"), right) == {"y": 1.0}

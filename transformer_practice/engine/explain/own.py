@@ -1,0 +1,60 @@
+"""What a small change of the reader's own functions puts right."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
+from transformer_practice.engine.running import ENDLESS, Failed
+from transformer_practice.engine.runs import LEFT, Run, changed_arguments, runs_agree
+
+SEVERAL = 3  # changes that are said where little tells them apart
+FEWEST = 100  # below it, whole numbers agree by chance
+
+
+def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | None, dict[str, str]]:
+    """Find a change, or two, with which the pass is right at every point, or outputs of it are.
+
+    Returns what is said of the whole pass, and a sentence, without its name, for each of the
+    outputs that is right with a change of its own.
+    """
+    if any(ENDLESS in run.failure for run in stage.own):
+        return None, {}
+    apart = [name for name in names if name and not name.endswith(LEFT)]
+    apart = apart if len(stage.wrong) > 1 and len(apart) <= FEW else []
+    most = 1 if tells_much(stage) else SEVERAL
+    try:
+        found = stage.repairs(*asked_at(stage), apart, most)
+    except Failed:  # with a change they end their process
+        return None, {}
+    outputs = [name for name in stage.wrong if name and not name.endswith(LEFT)]
+    who = f"{listed(outputs, FEW)} {'is' if len(outputs) == 1 else 'are'}" if outputs else "It is"
+    if whole := found.pop("", []) or found.pop("two", []):
+        first, *others = whole
+        text = f"{who} right if, {first}." + "".join(f"\nOr if, {other}." for other in others)
+        return Explanation(text), {}
+    return None, {name: f"is right if, {said}." for name, (said,) in found.items()}
+
+
+def asked_at(stage: Stage) -> tuple[list[str], list[Run]]:
+    """Return the names of the points and what is right there, those first that are wrong."""
+    wrong = are_wrong(stage)
+    order = sorted(range(len(wrong)), key=lambda at: not wrong[at])
+    return [stage.points[at].name for at in order], [stage.right[at] for at in order]
+
+
+def are_wrong(stage):
+    return [
+        not runs_agree(own, right) or changed_arguments([own])
+        for own, right in zip(stage.own, stage.right, strict=True)
+    ]
+
+
+def tells_much(stage):
+    """Tell whether a change that puts the pass right can hardly do so by chance."""
+    if not are_wrong(stage)[0]:
+        return False
+    arrays = [np.ravel(1.0 * array) for array in stage.right[0].outputs.values()]
+    values = np.concatenate([np.zeros(0), *arrays])
+    values = values[np.isfinite(values)]
+    return bool((values % 1).any() or np.abs(values).max(initial=0) >= FEWEST)

@@ -1,0 +1,235 @@
+"""What may be missing in a function, or may stand in another place: changes that put it there."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from transformer_practice.engine.mutation import (
+    LONGEST,
+    Edit,
+    Put,
+    expressions,
+    inner,
+    place,
+    shown,
+)
+
+AROUND = (  # what may be missing around an expression
+    "-{}",
+    "abs({})",
+    "1 - {}",
+    "np.square({})",
+    "np.sqrt({})",
+    "np.exp({})",
+    "np.log({})",
+    "np.floor({})",
+    "round({})",
+    "2 * {}",
+    "{} / 2",
+    "max({}, 0)",
+    "max({}, 1)",
+    "~{}",
+    "not {}",
+    "{}.imag",
+    "{}.copy()",
+    "{}.T",
+    "np.swapaxes({}, 0, 1)",
+    "np.swapaxes({}, 1, 2)",
+    "np.swapaxes({}, -1, -2)",
+    "{}[:, None]",
+    "{}[..., None]",
+    "{}[None]",
+    "{}[::-1]",
+)
+REDUCTIONS = "sum", "mean", "max", "min", "var", "std", "argmax", "argsort", "sort", "cumsum"
+AXES = "-1", "0", "1", "-2", "(0, 1)"
+
+
+def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
+    """Yield what may be missing in a function, or elsewhere, one change at a time.
+
+    ``local`` has its variables, and the fields of those that have any.
+    """
+    owners = list(inner(tree))
+    places = [each for each in expressions(owners) if is_value(*each)]
+    for node, statement, put in places:
+        for said, new in (*axes(node), *more_arguments(node, local), *rewritten(node)):
+            yield said + place(node, put.owner, statement), statement, put._replace(new=new)
+    for owner, _ in owners:
+        yield from out_of_blocks(owner)
+    yield from exchanged_parameters(tree)
+    yield from alike_everywhere(places)
+    for node, statement, put in places:
+        where = f", in {shown(statement)}" if statement else ""
+        for template in AROUND:
+            new = filled(template, node)
+            said = f"{shown(new)} stood for {shown(node)}"
+            if len(ast.unparse(new)) > LONGEST:
+                said = f"`{template.format('(...)')}` stood around {shown(node)}"
+            yield said + where, statement, put._replace(new=new)
+        for text in others_for(node, local):
+            said = f"`{text}` stood for {shown(node)}"
+            yield said + where, statement, put._replace(new=expression(text))
+
+
+def is_value(node, _, put):
+    """Tell whether an expression is read, and is no slice and no function that is called."""
+    if isinstance(node, ast.Slice | ast.Starred | ast.Lambda | ast.JoinedStr):
+        return False
+    called = isinstance(put.owner, ast.Call) and put.field == "func"
+    parts = [node, *(node.elts if isinstance(node, ast.Tuple) else [])]
+    return not called and all(isinstance(getattr(p, "ctx", ast.Load()), ast.Load) for p in parts)
+
+
+def expression(text):
+    return ast.parse(text, mode="eval").body
+
+
+def filled(template, node):
+    """Return the expression of a template with a node in the place of its braces."""
+    return Fill(node).visit(expression(template.format("_")))
+
+
+class Fill(ast.NodeTransformer):
+    def __init__(self, node):
+        self.node = node
+
+    def visit_Name(self, name):
+        return self.node if name.id == "_" else name
+
+
+def last_name(func):
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+
+
+def axes(node):
+    """Yield a sum, or another reduction, along another axis, or with its axes kept."""
+    match node:
+        case ast.Call(func, args, keywords) if last_name(func) in REDUCTIONS:
+            others = [each for each in keywords if each.arg != "axis"]
+            for text in AXES:
+                axis = ast.keyword("axis", expression(text))
+                yield f"`axis={text}` stood in {shown(node)}", ast.Call(func, args, [*others, axis])
+            kept = ast.keyword("keepdims", ast.Constant(True))
+            if kept.arg not in (each.arg for each in keywords):
+                new = ast.Call(func, args, [*keywords, kept])
+                yield f"`keepdims=True` stood in {shown(node)}", new
+
+
+def more_arguments(node, local):
+    """Yield a call of something other than NumPy with one of the variables as an argument more."""
+    match node:
+        case ast.Call(func, args, keywords) if last_name(func) not in dir(np):
+            given = {ast.unparse(each) for each in (*args, *(k.value for k in keywords))}
+            for name, value in local.items():
+                if name.isidentifier() and name not in (*given, "self") and not callable(value):
+                    more = ast.Name(name, ast.Load())
+                    said = f"`{name}` were handed on in {shown(node)}"
+                    yield said, ast.Call(func, [*args, more], keywords)
+                    yield said, ast.Call(func, args, [*keywords, ast.keyword(name, more)])
+
+
+def rewritten(node):
+    """Yield a call in a call the other way round, a transpose, the root of a sum of squares."""
+    new: list[ast.expr] = []
+    match node:
+        case ast.Call(outer, [ast.Call(within, args, named)], []):
+            new = [ast.Call(within, [ast.Call(outer, args, [])], named)]
+        case ast.Call(ast.Attribute(value, "reshape") as func, [first, second], []):
+            new = [ast.Attribute(ast.Call(func, [second, first], []), "T", ast.Load())]
+        case ast.Call(ast.Name("abs") | ast.Attribute(attr="abs"), [value], []):
+            new = [ast.Attribute(value, "imag", ast.Load())]
+        case ast.Call(ast.Name("int"), [value], []):
+            new = [ast.Call(ast.Name("round", ast.Load()), [value], [])]
+        case ast.BinOp(left, ast.Add(), right):
+            new = [ast.Call(expression("np.hypot"), [left, right], [])]
+    return [(f"{shown(each)} stood for {shown(node)}", each) for each in new]
+
+
+def out_of_blocks(owner):
+    """Yield the last statement of a block after the block, or the next one in it."""
+    for field in ("body", "orelse"):
+        body = getattr(owner, field, None)
+        for i, block in enumerate(body if isinstance(body, list) else []):
+            if isinstance(block, ast.For | ast.If):
+                *before, last = block.body
+                before_it, after = body[:i], body[i + 1 :]
+                if before:
+                    said = f"{shown(last)} stood after {shown(block)}, and not in it"
+                    new = [*before_it, with_body(block, before), last, *after]
+                    yield said, last, Put(owner, field, None, new)
+                if after:
+                    said = f"{shown(after[0])} stood in {shown(block)}, and not after it"
+                    inside = with_body(block, [*block.body, after[0]])
+                    yield said, after[0], Put(owner, field, None, [*before_it, inside, *after[1:]])
+
+
+def with_body(block, body):
+    if isinstance(block, ast.For):
+        return ast.For(block.target, block.iter, body, block.orelse)
+    return ast.If(block.test, body, block.orelse)
+
+
+def exchanged_parameters(tree):
+    """Yield a function with two of its arguments in each other's place."""
+    arguments = tree.args
+    names = [each.arg for each in (*arguments.args, *arguments.kwonlyargs) if each.arg != "self"]
+    for one, other in combinations(names, 2):
+        first = ast.parse(f"{one}, {other} = {other}, {one}").body
+        said = f"`{one}` and `{other}` had changed places"
+        yield said, None, Put(tree, "body", None, [*first, *tree.body])
+
+
+def alike_everywhere(places):
+    """Yield one axis for another, and two axes exchanged before a reshape, wherever they stand."""
+    axis_of: dict[str, list[Put]] = {}
+    reshaped: dict[str, list[Put]] = {}
+    for node, _, put in places:
+        if isinstance(put.owner, ast.keyword) and put.owner.arg == "axis":
+            axis_of.setdefault(ast.unparse(node), []).append(put)
+        match node:
+            case ast.Call(ast.Attribute(value, "reshape") as func, args, []):
+                bases = reshaped.setdefault(", ".join(map(ast.unparse, args)), [])
+                bases.append(Put(func, "value", None, value))
+    for old, puts in axis_of.items():
+        for text in AXES:
+            if len(puts) > 1 and text != old:
+                new = [put._replace(new=expression(text)) for put in puts]
+                yield f"`axis={text}` stood for `axis={old}` everywhere", None, *new
+    for sizes, puts in reshaped.items():
+        for template in AROUND:
+            if len(puts) > 1 and "swapaxes" in template:
+                new = [put._replace(new=filled(template, put.new)) for put in puts]
+                said = f"`{template.format('(...)')}` came before `.reshape({sizes})` everywhere"
+                yield said, None, *new
+
+
+def others_for(node, local):
+    """Return what may stand for a variable, a number or a call: any array, any number or size."""
+    name = ast.unparse(node)
+    arrays = [n for n, v in local.items() if isinstance(v, np.ndarray) and n != name]
+    numbers = [text for text in numbers_among(local) if text != name]
+    match node:
+        case ast.Name() if isinstance(local.get(name), np.ndarray):
+            return arrays
+        case ast.Name() | ast.Attribute() | ast.Constant(int() | float()) | ast.Call():
+            return numbers
+    return []
+
+
+def numbers_among(local):
+    """Return the numbers among variables, one less them, and the sizes of arrays."""
+    numbers = {n: v for n, v in local.items() if type(v) in (int, float, np.float64)}
+    rests = [f"(1 - {name})" for name, value in numbers.items() if isinstance(value, float)]
+    sizes = {
+        f"{name}.shape[{axis}]": size
+        for name, value in local.items()
+        if isinstance(value, np.ndarray) and re.fullmatch(r"\w+", name)
+        for axis, size in enumerate(value.shape)
+    }
+    first = {size: text for text, size in reversed(sizes.items())}
+    return [*numbers, *rests, *first.values()]

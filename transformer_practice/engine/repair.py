@@ -1,0 +1,248 @@
+"""Small changes of a reader's own functions, which may put them right."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from io import StringIO
+from itertools import islice, starmap
+from time import monotonic
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from transformer_practice.engine.insertions import insertions
+from transformer_practice.engine.mutation import Mutation, Tracer, both, edits, mutated, tree_of
+from transformer_practice.engine.points import Point
+from transformer_practice.engine.running import NotWritten
+from transformer_practice.engine.runs import Run, names_alike, passes_agree, runs_agree, with_fields
+
+CHANGES = 2000  # that are tried at most
+ENOUGH = 4.0  # seconds after which no more are tried
+SLOWER, SHORTEST = 20, 0.05  # how long each may take: so many times as long, and so many seconds
+NEAR = 1e-6
+LARGE = 10_000
+FIT = 20  # pairs that are tried of those whose effects add up
+LIKELY = 12  # changes that are tried with any other
+ENTRIES, SAME = 6, 1e-7  # by which it is seen whether effects add up, and how nearly
+UNLIKELY = re.compile(r"`(\w+) \+ \w+` stood for `\1`")  # in what a reader has written
+ASIDE = {"open", "input", "exit", "os", "sys", "subprocess", "socket", "shutil", "Path"}
+
+
+class Search:
+    """The search for small changes with which a reader's pass is right.
+
+    Parameters
+    ----------
+    answer : Answer
+    stage : str
+    points : sequence of Point
+        The first is one at which the pass is wrong.
+    right : sequence of Run
+        What it should come to at each of them.
+    apart : sequence of str
+        Wrong outputs for which a change of their own is sought, too.
+    """
+
+    def __init__(
+        self,
+        answer: Any,
+        stage: str,
+        points: Sequence[Point],
+        right: Sequence[Run],
+        apart: Sequence[str] = (),
+    ):
+        self.answer, self.stage, self.points, self.right = answer, stage, points, list(right)
+        self.apart = apart
+        start = monotonic()
+        self.tracer = Tracer(str(inspect.unwrap(getattr(answer, stage)).__module__))
+        before = answer.runs_at(points[:1], self.tracer)
+        self.seconds = max(SHORTEST, SLOWER * (monotonic() - start))
+        self.wrong = wrongness(getattr(before, stage)[0], self.right[0])
+        self.own = numbers_of(getattr(before, stage)[0], self.right[0])
+        self.keys: set[bytes] = set()
+        self.before = {}
+        if answer.forward and stage == "backward":
+            self.before = {p.name: answer.runs_at([p]).forward[0] for p in points}
+
+    def single(self, most: int) -> dict[str, list[Mutation]]:
+        """Find single changes: at most so many for the whole pass, "", and one for an output."""
+        found: dict[str, list[Mutation]] = {}
+        self.known: list[tuple[float, Mutation, np.ndarray]] = []
+        for change, runs in self.tried(self.changes()):
+            if passes_agree(runs, self.right[:1]) and self.holds(change, runs):
+                found.setdefault("", []).append(change)
+                if len(found[""]) == most:
+                    break
+            for name in self.apart:
+                if name not in found and self.holds(change, runs, {name}):
+                    found[name] = [change]
+            self.know(change, runs[0])
+        return found
+
+    def know(self, change, run):
+        """Remember what the pass comes to with a change, the first of all that come to the same."""
+        left = wrongness(run, self.right[0])
+        worse = any(left[name] > self.wrong[name] + NEAR for name in left)
+        all_left = np.inf if worse else sum(left.values())
+        if run.outputs.keys() >= self.right[0].outputs.keys():
+            numbers = numbers_of(run, self.right[0])
+            if numbers.shape == self.own.shape and np.isfinite(numbers).all():
+                key = numbers.round(9).tobytes()
+                if key not in self.keys:
+                    self.keys.add(key)
+                    self.known.append((all_left, change, numbers))
+
+    def pair(self) -> Mutation | None:
+        """Find two changes whose effects add up or multiply, or of which the first helps alone."""
+        right = numbers_of(*2 * self.right[:1])
+        if not np.isfinite(self.own).all() or self.own.shape != right.shape:
+            return None
+        found = [numbers for *_, numbers in self.known]
+        fit = that_add_up(np.stack(found), self.own, right) if found else ()
+        pairs = [(self.known[one][1], self.known[other][1]) for one, other in islice(fit, FIT)]
+        better = sorted(self.known, key=lambda each: each[0])
+        better = [b for b in better if b[0] < sum(self.wrong.values()) - NEAR][:LIKELY]
+        pairs += [(first, second) for _, first, _ in better for _, second, _ in self.known]
+        for change, runs in self.tried(filter(None, starmap(both, pairs))):
+            if self.holds(change, runs):
+                return change
+        return None
+
+    def changes(self):
+        """Return the changes of the pass; of a backward pass those of the forward pass, too."""
+        functions = [self.answer.forward, self.answer.backward]
+        if self.stage == "backward":
+            functions.reverse()
+        else:
+            functions.pop()
+        return changes_of([each for each in functions if each], self.tracer.codes)
+
+    def tried(self, changes):
+        """Yield changes with what the pass then comes to at the first point, until it is enough."""
+        start = monotonic()
+        for change in islice(changes, CHANGES):
+            if monotonic() - start > ENOUGH:
+                break
+            if runs := self.runs_with(change, self.points[:1]):
+                yield change, runs
+
+    def holds(self, change, runs, only=None):
+        """Tell whether the pass is right with a change at the first point, and at all others."""
+        return passes_agree(runs, self.right[:1], only) and passes_agree(
+            [*runs, *self.runs_with(change, self.points[1:])], self.right, only
+        )
+
+    def runs_with(self, change, points):
+        """Run the pass; nothing if its forward pass is another one than before."""
+        with change.planted(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            try:
+                runs = self.answer.runs_at(points, seconds=self.seconds)
+            except NotWritten:  # nothing is left of it
+                return []
+        known = [self.before[each.name] for each in points] if self.before else []
+        if not all(map(runs_agree, runs.forward, known)):
+            return []
+        return getattr(runs, self.stage)
+
+
+def numbers_of(run: Run, right: Run) -> np.ndarray:
+    """Return the outputs of a run as one row; NaN where it has none of a name."""
+    missing = np.array([np.nan])
+    rows = [np.ravel(1.0 * run.outputs.get(name, missing)) for name in right.outputs]
+    return np.concatenate([np.zeros(0), *rows])
+
+
+def that_add_up(found: np.ndarray, before: np.ndarray, after: np.ndarray) -> Iterator[tuple]:
+    """Yield the numbers of two rows whose differences from what was before come to what is after.
+
+    They add up, or multiply.
+    """
+    for change in (np.subtract, log_ratio):
+        effect, wanted = change(found, before), change(after, before)
+        at = np.flatnonzero(np.isfinite(wanted))
+        at = at[np.argsort(-np.abs(wanted[at]), kind="stable")][:ENTRIES]
+        fits = np.ones((len(found), len(found)), bool)
+        for entry in at:
+            sums = effect[:, entry, None] + effect[:, entry]
+            fits &= np.abs(sums - wanted[entry]) <= SAME * np.abs(wanted[at]).max()
+        yield from np.argwhere(np.triu(fits, 1)).tolist() if len(at) else ()
+
+
+def log_ratio(array, before):
+    """Return the logarithm of a ratio; NaN or infinity where it has none."""
+    with np.errstate(all="ignore"):
+        return np.log(np.abs(array / before))
+
+
+def wrongness(run: Run, right: Run) -> dict[str, float]:
+    """Return how wrong each output is, from 0 to 1."""
+    wrong = {}
+    for name, expected in right.outputs.items():
+        own = run.outputs.get(name)
+        if run.failure or own is None or own.shape != expected.shape or not np.isfinite(own).all():
+            wrong[name] = 1.0
+        else:
+            gap = np.linalg.norm(1.0 * np.ravel(own) - np.ravel(expected))
+            sizes = [np.linalg.norm(1.0 * np.ravel(each)) for each in (own, expected)]
+            wrong[name] = float(gap / max(*sizes, 1e-300))
+    return wrong
+
+
+def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) -> Iterator[Mutation]:
+    """Yield the small changes of functions and of those beside them that they call, one at a time.
+
+    Those of what stands there come first, then what may be missing. A function that reaches
+    beyond its process is left as it is.
+
+    Parameters
+    ----------
+    functions : sequence of callable
+    local : dict
+        The variables of each code that was run, as :class:`Tracer` has them.
+    """
+    functions = list(map(inspect.unwrap, functions))
+    beside = {each.__code__: each for own in functions for each in functions_beside(own)}
+    found = {}
+    for code in dict.fromkeys([*(each.__code__ for each in functions), *local]):
+        own = beside.get(code)
+        if own and not ASIDE & {*code.co_names}:
+            try:
+                tree = tree_of(own)
+            except (OSError, SyntaxError, TypeError, ValueError):  # its source is not known
+                continue
+            if tree:
+                variables = with_fields(local.get(code, {}))
+                found[own] = tree, {n: v for n, v in variables.items() if not is_large(v)}
+    for with_insertions in (False, True):
+        for own, (tree, variables) in found.items():
+            alike = partial(names_alike, own, variables)
+            made = insertions(tree, variables) if with_insertions else edits(tree, alike)
+            for said, statement, *puts in made:
+                mutation = mutated(own, tree, said, statement, puts)
+                if mutation and not UNLIKELY.match(said):
+                    yield mutation
+
+
+def is_large(value):
+    """Tell whether a number would take for ever, or all memory, as an exponent or a size."""
+    return isinstance(value, int) and abs(value) > LARGE
+
+
+def functions_beside(function: FunctionType) -> Iterator[FunctionType]:
+    """Yield a function, and the functions and methods of its module."""
+    yield function
+    for value in list(function.__globals__.values()):
+        for each in [value, *(vars(value).values() if inspect.isclass(value) else ())]:
+            if inspect.isfunction(each) and each.__module__ == function.__module__:
+                yield inspect.unwrap(each)
+
+
+def said_of(mutation: Mutation) -> str:
+    """Say what is changed, and in which line of the reader's file."""
+    number = getattr(mutation.statement, "lineno", 0)
+    if not number:
+        return f"in `{mutation.function.__name__}`, {mutation.said}"
+    return f"in line {mutation.function.__code__.co_firstlineno + number - 1}, {mutation.said}"
