@@ -94,25 +94,23 @@ class Confusion(SphinxDirective):
 
 
 def blind(findings):
-    """How the reports on four sets of unseen answers were graded."""
+    """How the reports on five sets of unseen answers were graded."""
     folder = ROOT / "tests/practice"
-    first, third, fourth = (
-        [answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]]
-        for name in ("unseen/*.toml", "unseen_third.toml", "unseen_fourth.toml")
-    )
+    sets = {
+        title: [answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]]
+        for title, name in (
+            ("Fifth set", "unseen_fifth.toml"),
+            ("Fourth set", "unseen_fourth.toml"),
+            ("Third set", "unseen_third.toml"),
+            ("First set", "unseen/*.toml"),
+        )
+    }
     second = read_toml(folder / "unseen_second.toml")["exercise"]
-    wrong = [each for exercise in second for each in exercise["wrong"]]
-    right = len(second) + sum(answer["kind"] == "right" for answer in first + third + fourth)
-    later = [a.get("later", a["grade"]) for a in third if "grade" in a]
-    rows = [
-        graded("Fourth set", [answer["grade"] for answer in fourth if "grade" in answer]),
-        graded("of these, two mistakes", [a["grade"] for a in fourth if "two" in a]),
-        graded("Third set", later),
-        graded("Third set, before", [answer["grade"] for answer in third if "grade" in answer]),
-        graded("First set", [answer["grade"] for answer in first if "grade" in answer]),
-        graded("Second set", [each["grade"] for each in wrong]),
-        graded("Second set, later", [each.get("later", each["grade"]) for each in wrong]),
-    ]
+    answers = [answer for each in sets.values() for answer in each]
+    right = len(second) + sum(answer["kind"] == "right" for answer in answers)
+    rows = [graded(title, found) for title, found in sets.items()]
+    rows.insert(1, graded("of these, two mistakes", [a for a in sets["Fifth set"] if "two" in a]))
+    rows.append(graded("Second set", [each for exercise in second for each in exercise["wrong"]]))
     return "\n".join(
         [
             "| | Wrong answers | Named | Helped | Silent | Misled | Called right |",
@@ -127,8 +125,9 @@ def read_toml(path):
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def graded(title, grades):
+def graded(title, answers):
     """A row of the table: how many reports had each grade."""
+    grades = [answer["grade"] for answer in answers if "grade" in answer]
     number = Counter(grades)
     cells = [
         f"{number[grade]} ({100 * number[grade] / len(grades):.0f} %)"

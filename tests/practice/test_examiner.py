@@ -225,7 +225,7 @@ def test_a_backward_pass_belongs_to_the_readers_own_forward_pass(monkeypatch):
     assert "layer_norm_backward: fits your forward pass: mend the forward pass first." in str(
         report
     )
-    assert "right, once your forward pass is mended" in str(examine("layer_norm", forward, right))
+    assert "with your forward pass mended, right." in str(examine("layer_norm", forward, right))
     monkeypatch.setattr(repair, "CHANGES", 0)
     assert "does not fit" in str(examine("layer_norm", forward, right))
 

@@ -1,5 +1,6 @@
 """What a small change of the reader's own functions puts right."""
 
+import linecache
 from itertools import pairwise
 from textwrap import dedent
 
@@ -120,7 +121,7 @@ def test_a_second_mistake_is_found_behind_a_forward_pass_that_can_be_mended(tmp_
     path.write_text(dedent(WRONG_IN_BOTH))
     (examined,) = examine_file(path, names={"layer_norm"})  # in a process of its own
     report = examined.report
-    assert "even with your forward pass mended, dx is wrong, dgamma and dbeta are" in report.verdict
+    assert "with your forward pass mended, dx is wrong, dgamma and dbeta are" in report.verdict
     assert report.mistakes[0] == "layer-norm-unbiased-variance"
     assert "dx is right if, in line 16, `g` stood for `dy`" in "\n".join(report.explanations)
 
@@ -174,3 +175,61 @@ def test_more_wrong_is_worse():
     ]
     assert errors[0] == 0 and all(one < other for one, other in pairwise(errors))
     assert repair.wrongness(repair.Run({}, "fails"), right) == {"y": 1.0}
+
+
+def test_what_is_no_number_is_said_in_every_exercise():
+    def combine(parts):
+        total = sum(count for count, *_ in parts)
+        names = parts[0][2].keys()
+        return total, parts[0][1], {name: np.array([None]) for name in names}
+
+    assert "expected" in str(examine("combine", combine))
+
+
+def test_two_mistakes_at_different_points_are_both_found():
+    def muon_scale(width_in, width_out, convention):
+        if convention == "match_rms_adamw":
+            return 0.2 * min(width_in, width_out) ** 0.5
+        return (width_out / width_in) ** 0.5
+
+    found = "".join(examine("muon_scale", muon_scale).explanations)
+    assert "`min` were `max`" in found and ", and `max((width_out / width_in) ** 0.5, 1)`" in found
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ("A ** 2 @ x", "`A @ A` stood for `A ** 2`"),
+        ("A @ A @ x / 2", "`/ 2` were left out of `A @ A @ x / 2`"),
+    ],
+)
+def test_what_stands_for_something_else_is_found(wrong, said):
+    space = {"np": np}
+    code = f"""
+def orthogonalize(matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)):
+    norm = np.linalg.norm(matrix)
+    x = matrix / np.where(norm == 0, 1, norm)
+    for _ in range(iterations):
+        A = x @ x.T
+        a, b, c = coefficients
+        x = a * x + b * (A @ x) + c * ({wrong})
+    return x
+"""
+    file = f"<{wrong}>"
+    linecache.cache[file] = len(code), None, code.splitlines(keepends=True), file
+    exec(compile(code, file, "exec"), space)
+    assert said in "".join(examine("orthogonalize", space["orthogonalize"]).explanations)
+
+
+def test_an_index_that_repeats_has_to_be_added_at():
+    def embedding(ids, table):
+        return table[ids], (ids, table.shape)
+
+    def embedding_backward(dy, cache):
+        ids, shape = cache
+        dtable = np.zeros(shape, dy.dtype)
+        dtable[ids] += 2 * dy
+        return dtable
+
+    found = "".join(examine("embedding", embedding, embedding_backward).explanations)
+    assert "`np.add.at(dtable, ids, 2 * dy)` stood for" in found or "embedding-repeats" in found

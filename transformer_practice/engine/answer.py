@@ -131,7 +131,7 @@ class Answer:
         """
         search = Search(self, stage, self.points_of(points), right, apart)
         found = {name: list(map(said_of, some)) for name, some in search.single(most).items()}
-        if "" not in found and (two := search.pair()):
+        if "" not in found and (two := search.two()):
             found["two"] = [said_of(two)]
         return found
 

@@ -13,6 +13,8 @@ from transformer_practice.engine.explain import (
     ONLY_HERE,
     Stage,
     asked_at,
+    both_passes_with,
+    by_numbers,
     by_values,
     explain,
     listed,
@@ -82,9 +84,11 @@ def report_on(answer: Answer) -> Report:
 
 
 def after_mending(answer, stages, own):
-    """Compare the backward pass with the right one, after a change that mends the forward pass.
+    """Compare the backward pass with what it should be but for the mistake of the forward pass.
 
-    None where both are right, or fit each other, or no such change is known.
+    With a small change that mends the forward pass, or else with the package that has the same
+    mistake in both passes. Returns what is said of it first, and the stage; None where the passes
+    are right, or fit each other, or nothing is known of the mistake.
     """
     if len(stages) != 1 or not (own.forward and own.backward and stages[0].wrong):
         return None
@@ -96,9 +100,14 @@ def after_mending(answer, stages, own):
         runs = mended.runs().backward if mended else []
     except Failed:  # with a change it ends its process
         return None
-    if not runs or runs[0].failure:
-        return None
-    return stage_of(mended, "backward", runs, tuple(range(len(runs))))._replace(after=True)
+    everywhere = tuple(range(len(own.backward)))
+    if runs and not runs[0].failure:
+        return "with your forward pass mended", stage_of(mended, "backward", runs, everywhere)
+    for right in both_passes_with(stages[0]):
+        stage = stage_of(answer, "backward", own.backward, everywhere, right)
+        if not own.backward[0].failure and by_numbers(stage):
+            return "but for this mistake", stage
+    return None
 
 
 def moved(answer, stage, point, name, array):
@@ -154,10 +163,10 @@ def is_right(stage, at):
     )
 
 
-def stage_of(answer, name, own, judged):
-    """Compare a pass with the right one, at the points of these numbers."""
+def stage_of(answer, name, own, judged, right=None):
+    """Compare a pass with the right one, or with another, at the points of these numbers."""
     exercise = at_points(answer.exercise, judged)
-    own, right = [own[at] for at in judged], getattr(run_right(exercise), name)
+    own, right = [own[at] for at in judged], right or getattr(run_right(exercise), name)
     wrong = {}
     for run, expected in zip(own, right, strict=True):
         if run.failure:
@@ -258,13 +267,14 @@ def put_into_words(answer, stages, own, mended=None):
             else:
                 said = f"{'fits' if fits else 'does not fit'} your forward pass: {first}"
             if mended:
-                said = "right, once your forward pass is mended."
-                if mended.wrong:
-                    said = f"even with your forward pass mended, {verdict_of(mended)}"
-                    with catch_warnings(action="ignore"):
-                        found = explain(mended)
-                    explanations += [explanation.text for explanation in found]
-                    mistakes += [name for each in found for name in each.mistakes]
+                how, stage = mended
+                said = f"{how}, {verdict_of(stage)}" if stage.wrong else f"{how}, right."
+                with catch_warnings(action="ignore"):
+                    found = explain(stage._replace(after=True)) if stage.wrong else ()
+                    if stage.right is not run_right(exercise).backward:
+                        found = by_numbers(stage)
+                explanations += [explanation.text for explanation in found]
+                mistakes += [name for each in found for name in each.mistakes]
             verdicts.append(f"{titles['backward']}: {said}")
             notes = []
     if right or not (forward and backward) or only_changes(stages[0]):

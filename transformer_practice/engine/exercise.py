@@ -245,6 +245,7 @@ class LayerExercise(Exercise):
     def run_backward(self, function, point, cache, call, dtype=np.float64):
         arguments = self.arguments(point, dtype)
         layer, floats = arguments[0], self.live(point, arguments)
+        parameters = layer.parameters()
         value = call(function, layer, fresh(point.cotangent, dtype), cache)
         names = [f"d{name}" for name in self.inputs if name in point.arguments]
         shown = [name if name in floats else "None" for name in names]
@@ -254,7 +255,6 @@ class LayerExercise(Exercise):
         *dinputs, grads = value
         if not isinstance(grads, dict):
             raise Misfit(f"grads: expected a dict of arrays, got {kind(grads)}")
-        parameters = layer.parameters()
         missing, unknown = (parameters.keys() - grads.keys(), grads.keys() - parameters.keys())
         if missing or unknown:
             wrong = [f"lacks {name!r}" for name in sorted(missing)]

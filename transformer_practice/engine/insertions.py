@@ -1,6 +1,7 @@
 """What may be missing in a function, or may stand in another place: changes that put it there."""
 
 import ast
+import copy
 import re
 from collections.abc import Iterator
 from itertools import combinations
@@ -19,31 +20,34 @@ from transformer_practice.engine.mutation import (
 )
 
 AROUND = (  # what may be missing around an expression
-    "-{}",
-    "abs({})",
-    "1 - {}",
-    "np.square({})",
-    "np.sqrt({})",
-    "np.exp({})",
-    "np.log({})",
-    "np.floor({})",
-    "round({})",
-    "2 * {}",
-    "{} / 2",
-    "max({}, 0)",
-    "max({}, 1)",
-    "~{}",
-    "not {}",
-    "{}.imag",
-    "{}.copy()",
-    "{}.T",
-    "np.swapaxes({}, 0, 1)",
-    "np.swapaxes({}, 1, 2)",
-    "np.swapaxes({}, -1, -2)",
-    "{}[:, None]",
-    "{}[..., None]",
-    "{}[None]",
-    "{}[::-1]",
+    "-{0}",
+    "abs({0})",
+    "1 - {0}",
+    "2 * {0}",
+    "{0} / 2",
+    "{0} + 1",
+    "{0} - 1",
+    "np.square({0})",
+    "np.sqrt({0})",
+    "np.exp({0})",
+    "np.log({0})",
+    "np.floor({0})",
+    "np.round({0})",
+    "max({0}, 0)",
+    "max({0}, 1)",
+    "~{0}",
+    "not {0}",
+    "np.where(np.isfinite({0}), {0}, 0)",
+    "{0}.copy()",
+    "{0}.T",
+    "np.swapaxes({0}, 0, 1)",
+    "np.swapaxes({0}, 1, 2)",
+    "np.swapaxes({0}, -1, -2)",
+    "{0}[:, None]",
+    "{0}[:, None, None]",
+    "{0}[..., None]",
+    "{0}[None]",
+    "{0}[::-1]",
 )
 REDUCTIONS = "sum", "mean", "max", "min", "var", "std", "argmax", "argsort", "sort", "cumsum"
 AXES = "-1", "0", "1", "-2", "(0, 1)"
@@ -57,15 +61,16 @@ def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
     owners = list(inner(tree))
     places = [each for each in expressions(owners) if is_value(*each)]
     for node, statement, put in places:
-        for said, new in (*axes(node), *more_arguments(node, local), *rewritten(node)):
+        for said, new in (*axes(node), *more_arguments(node, local), *rewritten(node, local)):
             yield said + place(node, put.owner, statement), statement, put._replace(new=new)
     for owner, _ in owners:
-        yield from out_of_blocks(owner)
+        yield from other_blocks(owner)
     yield from exchanged_parameters(tree)
     yield from alike_everywhere(places)
+    called = {f"{name}({{0}})" for name in functions_of_one(places)}
     for node, statement, put in places:
         where = f", in {shown(statement)}" if statement else ""
-        for template in AROUND:
+        for template in (*AROUND, *sorted(called - {*AROUND})):
             new = filled(template, node)
             said = f"{shown(new)} stood for {shown(node)}"
             if len(ast.unparse(new)) > LONGEST:
@@ -89,17 +94,26 @@ def expression(text):
     return ast.parse(text, mode="eval").body
 
 
-def filled(template, node):
-    """Return the expression of a template with a node in the place of its braces."""
-    return Fill(node).visit(expression(template.format("_")))
+def filled(template, *nodes):
+    """Return the expression of a template with nodes in the places of its braces."""
+    names = [f"_{i}" for i in range(len(nodes))]
+    return Fill(dict(zip(names, nodes, strict=True))).visit(expression(template.format(*names)))
 
 
 class Fill(ast.NodeTransformer):
-    def __init__(self, node):
-        self.node = node
+    def __init__(self, nodes):
+        self.nodes = nodes
 
     def visit_Name(self, name):
-        return self.node if name.id == "_" else name
+        return self.nodes.get(name.id, name)
+
+
+def functions_of_one(places):
+    """Return the functions of one argument that are called by name: `np.tanh`."""
+    for node, *_ in places:
+        match node:
+            case ast.Call(ast.Name() | ast.Attribute(ast.Name("np" | "math")) as func, [_], []):
+                yield ast.unparse(func)
 
 
 def last_name(func):
@@ -133,39 +147,93 @@ def more_arguments(node, local):
                     yield said, ast.Call(func, args, [*keywords, ast.keyword(name, more)])
 
 
-def rewritten(node):
-    """Yield a call in a call the other way round, a transpose, the root of a sum of squares."""
+def rewritten(node, local):
+    """Yield what people write one for the other: a power and a product of matrices, and so on."""
     new: list[ast.expr] = []
     match node:
         case ast.Call(outer, [ast.Call(within, args, named)], []):
             new = [ast.Call(within, [ast.Call(outer, args, [])], named)]
+    match node:
         case ast.Call(ast.Attribute(value, "reshape") as func, [first, second], []):
-            new = [ast.Attribute(ast.Call(func, [second, first], []), "T", ast.Load())]
+            new += [ast.Attribute(ast.Call(func, [second, first], []), "T", ast.Load())]
         case ast.Call(ast.Name("abs") | ast.Attribute(attr="abs"), [value], []):
-            new = [ast.Attribute(value, "imag", ast.Load())]
+            new += [filled("{0}.imag", value)]
         case ast.Call(ast.Name("int"), [value], []):
-            new = [ast.Call(ast.Name("round", ast.Load()), [value], [])]
+            new += [filled("round({0})", value)]
+        case ast.Call(ast.Attribute(attr="exp"), [value], []):
+            new += [filled("np.exp({0} - {0}.max(axis=-1, keepdims=True))", value)]
+        case ast.Call(ast.Attribute(attr="outer"), [first, second], []):
+            new += [filled("{0}[..., None] * {1}", first, second)]
+        case ast.Call(ast.Attribute(attr="tile"), [value, ast.Tuple([times, *_])], []):
+            new += [filled("np.repeat({0}, {1}, axis=0)", value, times)]
+        case ast.Call(ast.Attribute(attr="eye"), [_], []):
+            shapes = [n for n, v in local.items() if isinstance(v, np.ndarray) and v.ndim == 2]
+            new += [expression(f"np.eye(*{name}.shape)") for name in shapes]
         case ast.BinOp(left, ast.Add(), right):
-            new = [ast.Call(expression("np.hypot"), [left, right], [])]
+            new += [filled("np.hypot({0}, {1})", left, right)]
+        case ast.BinOp(left, ast.Mult(), right):
+            new += [filled("np.minimum({0}, {1})", left, right)]
+        case ast.BinOp(left, ast.Div(), right):
+            new += [filled("{0} / np.where({1} == 0, 1, {1})", left, right)]
+            new += [filled("{0} // {1}", left, right)]
+        case ast.BinOp(left, ast.FloorDiv(), right):
+            new += [filled("-(-{0} // {1})", left, right), filled("{0} % {1}", left, right)]
+        case ast.BinOp(left, ast.Mod(), right):
+            new += [filled("{0} // {1}", left, right)]
+        case ast.BinOp(left, ast.Pow(), ast.Constant(2)):
+            new += [filled("{0} @ {0}", left)]
+    match node:
+        case ast.Call() if last_name(node.func) not in dir(np):
+            new += [filled("{0}.imag", node)]
+        case ast.Name(name) if isinstance(local.get(name), np.ndarray):
+            new += [filled("np.argsort({0}, axis=-1)", node)]
     return [(f"{shown(each)} stood for {shown(node)}", each) for each in new]
 
 
-def out_of_blocks(owner):
-    """Yield the last statement of a block after the block, or the next one in it."""
+def other_blocks(owner):
+    """Yield a block with one statement otherwise, after the loop in which it stands, or in it."""
     for field in ("body", "orelse"):
         body = getattr(owner, field, None)
-        for i, block in enumerate(body if isinstance(body, list) else []):
-            if isinstance(block, ast.For | ast.If):
-                *before, last = block.body
+        for i, statement in enumerate(body if isinstance(body, list) else []):
+            for said, new in other_statements(statement):
+                yield said, statement, Put(owner, field, i, new)
+            if isinstance(statement, ast.For | ast.If):
+                *before, last = statement.body
                 before_it, after = body[:i], body[i + 1 :]
                 if before:
-                    said = f"{shown(last)} stood after {shown(block)}, and not in it"
-                    new = [*before_it, with_body(block, before), last, *after]
+                    said = f"{shown(last)} stood after {shown(statement)}, and not in it"
+                    new = [*before_it, with_body(statement, before), last, *after]
                     yield said, last, Put(owner, field, None, new)
                 if after:
-                    said = f"{shown(after[0])} stood in {shown(block)}, and not after it"
-                    inside = with_body(block, [*block.body, after[0]])
+                    said = f"{shown(after[0])} stood in {shown(statement)}, and not after it"
+                    inside = with_body(statement, [*statement.body, after[0]])
                     yield said, after[0], Put(owner, field, None, [*before_it, inside, *after[1:]])
+
+
+def other_statements(statement):
+    """Yield an addition at repeated indices, and a statement with two names exchanged."""
+    match statement:
+        case ast.AugAssign(ast.Subscript(ast.Name(name), index), ast.Add(), value):
+            array = ast.Name(name, ast.Load())
+            new = ast.Expr(filled("np.add.at({0}, {1}, {2})", array, index, value))
+            yield f"{shown(new)} stood for {shown(statement)}", new
+        case ast.Assign() | ast.AugAssign() | ast.Return():
+            names = (n for n in ast.walk(statement.value) if isinstance(n, ast.Name))
+            names = dict.fromkeys(n.id for n in names if n.id not in ("np", "ops", "math", "self"))
+            for one, other in combinations(names, 2) if statement.value else ():
+                new = copy.copy(statement)
+                new.value = Exchange(one, other).visit(copy.deepcopy(statement.value))
+                yield f"`{one}` and `{other}` had changed places in {shown(statement)}", new
+
+
+class Exchange(ast.NodeTransformer):
+    """Puts two names in each other's place."""
+
+    def __init__(self, one, other):
+        self.places = {one: other, other: one}
+
+    def visit_Name(self, node):
+        return ast.Name(self.places.get(node.id, node.id), node.ctx)
 
 
 def with_body(block, body):
@@ -185,9 +253,10 @@ def exchanged_parameters(tree):
 
 
 def alike_everywhere(places):
-    """Yield one axis for another, and two axes exchanged before a reshape, wherever they stand."""
+    """Yield what is otherwise everywhere: an axis, axes before a reshape, a call left out."""
     axis_of: dict[str, list[Put]] = {}
     reshaped: dict[str, list[Put]] = {}
+    calls: dict[str, list[Put]] = {}
     for node, _, put in places:
         if isinstance(put.owner, ast.keyword) and put.owner.arg == "axis":
             axis_of.setdefault(ast.unparse(node), []).append(put)
@@ -195,11 +264,16 @@ def alike_everywhere(places):
             case ast.Call(ast.Attribute(value, "reshape") as func, args, []):
                 bases = reshaped.setdefault(", ".join(map(ast.unparse, args)), [])
                 bases.append(Put(func, "value", None, value))
+            case ast.Call(func, [value], []):
+                calls.setdefault(ast.unparse(func), []).append(put._replace(new=value))
     for old, puts in axis_of.items():
         for text in AXES:
             if len(puts) > 1 and text != old:
                 new = [put._replace(new=expression(text)) for put in puts]
                 yield f"`axis={text}` stood for `axis={old}` everywhere", None, *new
+    for name, puts in calls.items():
+        if len(puts) > 1:
+            yield f"`{name}` were left out everywhere", None, *puts
     for sizes, puts in reshaped.items():
         for template in AROUND:
             if len(puts) > 1 and "swapaxes" in template:
@@ -209,15 +283,19 @@ def alike_everywhere(places):
 
 
 def others_for(node, local):
-    """Return what may stand for a variable, a number or a call: any array, any number or size."""
+    """Return what may stand for a variable, a number or a call: any array, any number or size.
+
+    For an array also what it is with another one subtracted, added, as a factor or a divisor.
+    """
     name = ast.unparse(node)
     arrays = [n for n, v in local.items() if isinstance(v, np.ndarray) and n != name]
     numbers = [text for text in numbers_among(local) if text != name]
     match node:
         case ast.Name() if isinstance(local.get(name), np.ndarray):
-            return arrays
+            values = [*arrays, *numbers]
+            return [*arrays, *(f"({name} {sign} {v})" for v in values for sign in "-*/+")]
         case ast.Name() | ast.Attribute() | ast.Constant(int() | float()) | ast.Call():
-            return numbers
+            return ["0", "1", *numbers]
     return []
 
 

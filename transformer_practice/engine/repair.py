@@ -1,5 +1,6 @@
 """Small changes of a reader's own functions, which may put them right."""
 
+import dis
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,15 +20,20 @@ from transformer_practice.engine.points import Point
 from transformer_practice.engine.running import NotWritten
 from transformer_practice.engine.runs import Run, names_alike, passes_agree, runs_agree, with_fields
 
-CHANGES = 2000  # that are tried at most
+CHANGES = 4000  # that are tried at most
 ENOUGH = 4.0  # seconds after which no more are tried
 SLOWER, SHORTEST = 20, 0.05  # how long each may take: so many times as long, and so many seconds
 NEAR = 1e-6
 LARGE = 10_000
 FIT = 20  # pairs that are tried of those whose effects add up
+FEW = 3  # changes that mend some of the points, with which another one is sought
 LIKELY = 12  # changes that are tried with any other
 ENTRIES, SAME = 6, 1e-7  # by which it is seen whether effects add up, and how nearly
-UNLIKELY = re.compile(r"`(\w+) \+ \w+` stood for `\1`")  # in what a reader has written
+READS = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_DEREF"}
+MOVED = re.compile("` came (before|after) `")
+UNLIKELY = re.compile(  # in what a reader has written
+    r"`(\w+) \+ \w+` stood for `\1`|`np.where\(([^,]+), ([^,]+), .*` stood for `np.where\(\3, \2"
+)
 ASIDE = {"open", "input", "exit", "os", "sys", "subprocess", "socket", "shutil", "Path"}
 
 
@@ -44,6 +50,8 @@ class Search:
         What it should come to at each of them.
     apart : sequence of str
         Wrong outputs for which a change of their own is sought, too.
+    first : Mutation, optional
+        A change that is made already.
     """
 
     def __init__(
@@ -53,15 +61,17 @@ class Search:
         points: Sequence[Point],
         right: Sequence[Run],
         apart: Sequence[str] = (),
+        first: Mutation | None = None,
     ):
-        self.answer, self.stage, self.points, self.right = answer, stage, points, list(right)
-        self.apart = apart
+        self.answer, self.stage, self.points, self.right = answer, stage, list(points), list(right)
+        self.apart, self.first = apart, first
         start = monotonic()
         self.tracer = Tracer(str(inspect.unwrap(getattr(answer, stage)).__module__))
         before = answer.runs_at(points[:1], self.tracer)
         self.seconds = max(SHORTEST, SLOWER * (monotonic() - start))
         self.wrong = wrongness(getattr(before, stage)[0], self.right[0])
         self.own = numbers_of(getattr(before, stage)[0], self.right[0])
+        self.well = list(map(runs_agree, getattr(answer.runs_at(points), stage), self.right))
         self.keys: set[bytes] = set()
         self.before = {}
         if answer.forward and stage == "backward":
@@ -71,8 +81,9 @@ class Search:
         """Find single changes: at most so many for the whole pass, "", and one for an output."""
         found: dict[str, list[Mutation]] = {}
         self.known: list[tuple[float, Mutation, np.ndarray]] = []
+        self.partly: list[tuple[Mutation, list[bool]]] = []  # with which some points are right
         for change, runs in self.tried(self.changes()):
-            if passes_agree(runs, self.right[:1]) and self.holds(change, runs):
+            if self.holds(change, runs):
                 found.setdefault("", []).append(change)
                 if len(found[""]) == most:
                     break
@@ -81,6 +92,16 @@ class Search:
                     found[name] = [change]
             self.know(change, runs[0])
         return found
+
+    def two(self) -> Mutation | None:
+        """Find two changes, after the search for one: each for some of the points, or for all."""
+        for change, right in self.partly[:FEW]:
+            order = sorted(range(len(right)), key=right.__getitem__)
+            points, runs = [self.points[at] for at in order], [self.right[at] for at in order]
+            search = Search(self.answer, self.stage, points, runs, first=change)
+            for found in search.single(1).get("", ()):
+                return found
+        return self.pair()
 
     def know(self, change, run):
         """Remember what the pass comes to with a change, the first of all that come to the same."""
@@ -118,7 +139,10 @@ class Search:
             functions.reverse()
         else:
             functions.pop()
-        return changes_of([each for each in functions if each], self.tracer.codes)
+        changes = changes_of([each for each in functions if each], self.tracer.codes)
+        if self.first:
+            return filter(None, map(partial(both, self.first), changes))
+        return changes
 
     def tried(self, changes):
         """Yield changes with what the pass then comes to at the first point, until it is enough."""
@@ -131,9 +155,16 @@ class Search:
 
     def holds(self, change, runs, only=None):
         """Tell whether the pass is right with a change at the first point, and at all others."""
-        return passes_agree(runs, self.right[:1], only) and passes_agree(
-            [*runs, *self.runs_with(change, self.points[1:])], self.right, only
-        )
+        if not passes_agree(runs, self.right[:1], only):
+            return False
+        runs = [*runs, *self.runs_with(change, self.points[1:])]
+        if passes_agree(runs, self.right, only):
+            return reads_all(change)
+        if not only and len(runs) == len(self.right):
+            right = list(map(runs_agree, runs, self.right))
+            if right[0] and all(map(int.__ge__, right, self.well)):
+                self.partly.append((change, right))
+        return False
 
     def runs_with(self, change, points):
         """Run the pass; nothing if its forward pass is another one than before."""
@@ -155,7 +186,7 @@ def numbers_of(run: Run, right: Run) -> np.ndarray:
     return np.concatenate([np.zeros(0), *rows])
 
 
-def that_add_up(found: np.ndarray, before: np.ndarray, after: np.ndarray) -> Iterator[tuple]:
+def that_add_up(found: np.ndarray, before: np.ndarray, after: np.ndarray) -> Iterator[list[int]]:
     """Yield the numbers of two rows whose differences from what was before come to what is after.
 
     They add up, or multiply.
@@ -186,8 +217,8 @@ def wrongness(run: Run, right: Run) -> dict[str, float]:
             wrong[name] = 1.0
         else:
             gap = np.linalg.norm(1.0 * np.ravel(own) - np.ravel(expected))
-            sizes = [np.linalg.norm(1.0 * np.ravel(each)) for each in (own, expected)]
-            wrong[name] = float(gap / max(*sizes, 1e-300))
+            sizes = [float(np.linalg.norm(1.0 * np.ravel(each))) for each in (own, expected)]
+            wrong[name] = float(gap) / max(*sizes, 1e-300)
     return wrong
 
 
@@ -216,14 +247,42 @@ def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) ->
             if tree:
                 variables = with_fields(local.get(code, {}))
                 found[own] = tree, {n: v for n, v in variables.items() if not is_large(v)}
-    for with_insertions in (False, True):
+    for kind in (in_their_places, moved, missing):
         for own, (tree, variables) in found.items():
-            alike = partial(names_alike, own, variables)
-            made = insertions(tree, variables) if with_insertions else edits(tree, alike)
-            for said, statement, *puts in made:
+            for said, statement, *puts in kind(own, tree, variables):
                 mutation = mutated(own, tree, said, statement, puts)
                 if mutation and not UNLIKELY.match(said):
                     yield mutation
+
+
+def in_their_places(function, tree, variables):
+    """Return changes of what stands in a function, what is left out first."""
+    found = edits(tree, partial(names_alike, function, variables))
+    there = (edit for edit in found if not MOVED.search(edit[0]))
+    return sorted(there, key=lambda edit: "were left out" not in edit[0])
+
+
+def missing(_, tree, variables):
+    """Yield what may be missing in a function."""
+    return insertions(tree, variables)
+
+
+def moved(function, tree, variables):
+    """Yield a function with its statements in another order."""
+    for edit in edits(tree, partial(names_alike, function, variables)):
+        if MOVED.search(edit[0]):
+            yield edit
+
+
+def reads_all(mutation):
+    """Tell whether a changed function still reads each of its arguments that it has read."""
+    before, after = (
+        {each.argval for each in dis.get_instructions(code) if each.opname in READS}
+        for code in (mutation.function.__code__, mutation.code)
+    )
+    code = mutation.function.__code__
+    names = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
+    return not names & (before - after)
 
 
 def is_large(value):
@@ -231,7 +290,7 @@ def is_large(value):
     return isinstance(value, int) and abs(value) > LARGE
 
 
-def functions_beside(function: FunctionType) -> Iterator[FunctionType]:
+def functions_beside(function: Any) -> Iterator[FunctionType]:
     """Yield a function, and the functions and methods of its module."""
     yield function
     for value in list(function.__globals__.values()):

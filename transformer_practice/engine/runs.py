@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_core.layers import Layer
-from transformer_practice.engine.exercise import Arrays, Exercise, Misfit
+from transformer_practice.engine.exercise import Arrays, Exercise, Misfit, number_or_array
 from transformer_practice.engine.mutation import Tracer, mutations_of
 from transformer_practice.engine.planting import planted
 from transformer_practice.engine.points import Point
@@ -294,6 +294,7 @@ def run_forward(exercise, function, point, call):
     try:
         with np.errstate(all="ignore"):
             outputs, cache = exercise.run_forward(function, point, watched)
+            outputs = {name: number_or_array(name, array) for name, array in outputs.items()}
     except (Failed, Misfit) as failure:
         return Run({}, str(failure)), None
     except EXPECTED as error:  # of a mistake that is planted

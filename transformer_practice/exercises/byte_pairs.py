@@ -74,6 +74,7 @@ def text_points():
         "digits and an underscore": "x_1 = 2_000",
         "contractions": "'s isn't 'SO' they're 'r",
         "a word after an apostrophe": "'start 'tis 'mine",
+        "digits after letters": "gpt2 b12c 3rd",
         "numbers that are no digits": "2\u00bd \u21634",
         "a mark on a letter": "cafe\u0301s",
         "new lines": "a\n\nb\n c",

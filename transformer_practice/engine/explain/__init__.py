@@ -5,6 +5,7 @@ from collections.abc import Callable
 from transformer_practice.engine.explain.arguments import Probes, by_cache
 from transformer_practice.engine.explain.catalogue import (
     MUSEUM,
+    both_passes_with,
     by_catalogue,
     by_catalogue_apart,
     by_draws,
@@ -14,12 +15,14 @@ from transformer_practice.engine.explain.catalogue import (
 from transformer_practice.engine.explain.chain import by_values
 from transformer_practice.engine.explain.coefficients import by_coefficients
 from transformer_practice.engine.explain.layers import by_layers
-from transformer_practice.engine.explain.outputs import ONLY_HERE, Output
+from transformer_practice.engine.explain.outputs import ONLY_HERE, Output, by_ratio, by_sign
 from transformer_practice.engine.explain.own import asked_at, by_own_changes
 from transformer_practice.engine.explain.pairs import by_two_changes
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 
 __all__ = [
+    "both_passes_with",
+    "by_numbers",
     "MUSEUM",
     "ONLY_HERE",
     "Explanation",
@@ -85,3 +88,11 @@ def explain(stage: Stage) -> tuple[Explanation, ...]:
         for text, names in groups.items()
     ]
     return (*single, *each)
+
+
+def by_numbers(stage: Stage) -> tuple[Explanation, ...]:
+    """Explain outputs by their signs and sizes alone, beside numbers that are not the package's."""
+    probes = Probes(stage)
+    outputs = (Output(probes, name) for name in stage.wrong if name)
+    said = (output.first_of(by_sign, by_ratio) for output in outputs)
+    return tuple(Explanation(text) for text in said if text)

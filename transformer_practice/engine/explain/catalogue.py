@@ -1,12 +1,13 @@
 """Mistakes of the catalogue, one or two, and small changes of the package that come to the same."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from transformer_practice.engine.explain import ratios
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed, numbers
 from transformer_practice.engine.mutation import Mutation
 from transformer_practice.engine.pages import title_of
+from transformer_practice.engine.planting import planted
 from transformer_practice.engine.runs import (
     LEFT,
     Changed,
@@ -18,6 +19,7 @@ from transformer_practice.engine.runs import (
     mutations,
     passes_agree,
     points_of,
+    run_package,
     run_right,
     runs_agree,
 )
@@ -88,6 +90,13 @@ def by_catalogue(stage):
     """Find the mistakes that come to what the whole pass comes to, at every point."""
     found = known_mistakes(stage)
     return named(stage.wrong, found) if found else None
+
+
+def both_passes_with(stage: Stage) -> Iterator[list[Run]]:
+    """Yield what the backward pass comes to with the mistakes of a forward pass in both passes."""
+    for mistake in known_mistakes(stage).values():
+        with planted(mistake):
+            yield run_package(stage.exercise).backward
 
 
 def by_draws(stage):
