@@ -94,11 +94,14 @@ class Confusion(SphinxDirective):
 
 
 def blind(findings):
-    """How the reports on five sets of unseen answers were graded."""
+    """How the reports on six sets of unseen answers were graded."""
     folder = ROOT / "tests/practice"
     sets = {
-        title: [answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]]
+        title: [
+            answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]
+        ]
         for title, name in (
+            ("Sixth set", "unseen_sixth.toml"),
             ("Fifth set", "unseen_fifth.toml"),
             ("Fourth set", "unseen_fourth.toml"),
             ("Third set", "unseen_third.toml"),
@@ -109,7 +112,7 @@ def blind(findings):
     answers = [answer for each in sets.values() for answer in each]
     right = len(second) + sum(answer["kind"] == "right" for answer in answers)
     rows = [graded(title, found) for title, found in sets.items()]
-    rows.insert(1, graded("of these, two mistakes", [a for a in sets["Fifth set"] if "two" in a]))
+    rows.insert(1, graded("of these, two mistakes", [a for a in sets["Sixth set"] if "two" in a]))
     rows.append(graded("Second set", [each for exercise in second for each in exercise["wrong"]]))
     return "\n".join(
         [

@@ -1,11 +1,11 @@
 """What a small change of the reader's own functions puts right."""
 
-import linecache
 from itertools import pairwise
 from textwrap import dedent
 
 import numpy as np
 import pytest
+from helpers.sources import run_with_source
 
 from transformer_core import ops
 from transformer_practice import examine
@@ -215,9 +215,7 @@ def orthogonalize(matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)):
         x = a * x + b * (A @ x) + c * ({wrong})
     return x
 """
-    file = f"<{wrong}>"
-    linecache.cache[file] = len(code), None, code.splitlines(keepends=True), file
-    exec(compile(code, file, "exec"), space)
+    run_with_source(code, space)
     assert said in "".join(examine("orthogonalize", space["orthogonalize"]).explanations)
 
 

@@ -127,11 +127,12 @@ class Answer:
     ) -> dict[str, list[str]]:
         """Find small changes of the functions with which a pass, or an output of it, is right.
 
-        As :class:`Search` does; "two" is a pair of changes, where there is no single one.
+        As :class:`Search` does; "two" is a pair of changes, where there is no single one; of whole
+        numbers alone, none, for there are pairs that come to them by chance.
         """
         search = Search(self, stage, self.points_of(points), right, apart)
         found = {name: list(map(said_of, some)) for name, some in search.single(most).items()}
-        if "" not in found and (two := search.two()):
+        if "" not in found and has_fractions(right) and (two := search.two()):
             found["two"] = [said_of(two)]
         return found
 
@@ -230,6 +231,11 @@ class Mended(Answer):
     def runs_at(self, *arguments: Any, **options: Any) -> Runs:
         with self.change.planted():
             return super().runs_at(*arguments, **options)
+
+
+def has_fractions(runs):
+    """Tell whether not all outputs are whole numbers or truth values."""
+    return any((array % 1).any() for run in runs for array in run.outputs.values() if array.size)
 
 
 def stuck(runs):

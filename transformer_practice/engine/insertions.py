@@ -11,6 +11,7 @@ import numpy as np
 
 from transformer_practice.engine.mutation import (
     LONGEST,
+    OTHERWISE,
     Edit,
     Put,
     expressions,
@@ -76,7 +77,7 @@ def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
             if len(ast.unparse(new)) > LONGEST:
                 said = f"`{template.format('(...)')}` stood around {shown(node)}"
             yield said + where, statement, put._replace(new=new)
-        for text in others_for(node, local):
+        for text in others_for(node, local, put.owner):
             said = f"`{text}` stood for {shown(node)}"
             yield said + where, statement, put._replace(new=expression(text))
 
@@ -177,7 +178,8 @@ def rewritten(node, local):
             new += [filled("{0} / np.where({1} == 0, 1, {1})", left, right)]
             new += [filled("{0} // {1}", left, right)]
         case ast.BinOp(left, ast.FloorDiv(), right):
-            new += [filled("-(-{0} // {1})", left, right), filled("{0} % {1}", left, right)]
+            others = "-(-{0} // {1})", "{0} / {1}", "{0} % {1}"
+            new += [filled(other, left, right) for other in others]
         case ast.BinOp(left, ast.Mod(), right):
             new += [filled("{0} // {1}", left, right)]
         case ast.BinOp(left, ast.Pow(), ast.Constant(2)):
@@ -213,14 +215,17 @@ def other_blocks(owner):
 def other_statements(statement):
     """Yield an addition at repeated indices, and a statement with two names exchanged."""
     match statement:
-        case ast.AugAssign(ast.Subscript(ast.Name(name), index), ast.Add(), value):
-            array = ast.Name(name, ast.Load())
+        case ast.AugAssign(ast.Subscript(array, index), ast.Add(), value):
             new = ast.Expr(filled("np.add.at({0}, {1}, {2})", array, index, value))
             yield f"{shown(new)} stood for {shown(statement)}", new
-        case ast.Assign() | ast.AugAssign() | ast.Return():
+        case ast.Assign([ast.Subscript() as target], value):
+            new = ast.AugAssign(target, ast.Add(), value)
+            yield f"{shown(new)} stood for {shown(statement)}", new
+    match statement:
+        case ast.Assign() | ast.AugAssign() | ast.Return(ast.expr()):
             names = (n for n in ast.walk(statement.value) if isinstance(n, ast.Name))
             names = dict.fromkeys(n.id for n in names if n.id not in ("np", "ops", "math", "self"))
-            for one, other in combinations(names, 2) if statement.value else ():
+            for one, other in combinations(names, 2):
                 new = copy.copy(statement)
                 new.value = Exchange(one, other).visit(copy.deepcopy(statement.value))
                 yield f"`{one}` and `{other}` had changed places in {shown(statement)}", new
@@ -257,7 +262,11 @@ def alike_everywhere(places):
     axis_of: dict[str, list[Put]] = {}
     reshaped: dict[str, list[Put]] = {}
     calls: dict[str, list[Put]] = {}
+    reductions: dict[str, list[Put]] = {}
     for node, _, put in places:
+        match node:
+            case ast.Call(ast.Attribute(_, name) as func):
+                reductions.setdefault(name, []).append(Put(func, "attr", None, name))
         if isinstance(put.owner, ast.keyword) and put.owner.arg == "axis":
             axis_of.setdefault(ast.unparse(node), []).append(put)
         match node:
@@ -274,6 +283,10 @@ def alike_everywhere(places):
     for name, puts in calls.items():
         if len(puts) > 1:
             yield f"`{name}` were left out everywhere", None, *puts
+    for name, puts in reductions.items():
+        for other in OTHERWISE.get(name, ()) if len(puts) > 1 else ():
+            new = [put._replace(new=other) for put in puts]
+            yield f"`{name}` were `{other}` everywhere", None, *new
     for sizes, puts in reshaped.items():
         for template in AROUND:
             if len(puts) > 1 and "swapaxes" in template:
@@ -282,20 +295,28 @@ def alike_everywhere(places):
                 yield said, None, *new
 
 
-def others_for(node, local):
+def others_for(node, local, owner):
     """Return what may stand for a variable, a number or a call: any array, any number or size.
 
-    For an array also what it is with another one subtracted, added, as a factor or a divisor.
+    For a variable, and for all that a statement computes, also what it is with another value
+    subtracted, added, as a factor or a divisor.
     """
     name = ast.unparse(node)
     arrays = [n for n, v in local.items() if isinstance(v, np.ndarray) and n != name]
     numbers = [text for text in numbers_among(local) if text != name]
+    whole = isinstance(owner, ast.Assign | ast.Return | ast.Tuple)
+    with_others = [f"({name} {sign} {v})" for v in (*arrays, *numbers) for sign in "-*/+"]
     match node:
         case ast.Name() if isinstance(local.get(name), np.ndarray):
-            values = [*arrays, *numbers]
-            return [*arrays, *(f"({name} {sign} {v})" for v in values for sign in "-*/+")]
-        case ast.Name() | ast.Attribute() | ast.Constant(int() | float()) | ast.Call():
-            return ["0", "1", *numbers]
+            return [*arrays, *with_others]
+        case ast.Name():
+            return ["0", "1", *numbers, *with_others]
+        case ast.Attribute() | ast.Constant(int() | float()) | ast.Call():
+            return ["0", "1", *numbers, *(with_others if whole else ())]
+        case ast.Subscript():
+            return [f"({name} {sign} {v})" for v in numbers for sign in "-*/+"]
+        case ast.BinOp() if whole:
+            return with_others
     return []
 
 

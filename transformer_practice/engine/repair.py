@@ -1,13 +1,15 @@
 """Small changes of a reader's own functions, which may put them right."""
 
+import ast
 import dis
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO
-from itertools import islice, starmap
+from itertools import chain, islice, starmap
 from time import monotonic
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,7 +23,8 @@ from transformer_practice.engine.running import NotWritten
 from transformer_practice.engine.runs import Run, names_alike, passes_agree, runs_agree, with_fields
 
 CHANGES = 4000  # that are tried at most
-ENOUGH = 4.0  # seconds after which no more are tried
+PAGE = sys.platform == "emscripten"  # without threads: what does not end ends the whole page
+ENOUGH = 2.0 if PAGE else 4.0  # seconds after which no more are tried
 SLOWER, SHORTEST = 20, 0.05  # how long each may take: so many times as long, and so many seconds
 NEAR = 1e-6
 LARGE = 10_000
@@ -77,12 +80,13 @@ class Search:
         if answer.forward and stage == "backward":
             self.before = {p.name: answer.runs_at([p]).forward[0] for p in points}
 
-    def single(self, most: int) -> dict[str, list[Mutation]]:
+    def single(self, most: int, until: float = 0.0) -> dict[str, list[Mutation]]:
         """Find single changes: at most so many for the whole pass, "", and one for an output."""
+        until = until or monotonic() + ENOUGH
         found: dict[str, list[Mutation]] = {}
         self.known: list[tuple[float, Mutation, np.ndarray]] = []
         self.partly: list[tuple[Mutation, list[bool]]] = []  # with which some points are right
-        for change, runs in self.tried(self.changes()):
+        for change, runs in self.tried(self.changes(), until):
             if self.holds(change, runs):
                 found.setdefault("", []).append(change)
                 if len(found[""]) == most:
@@ -95,13 +99,14 @@ class Search:
 
     def two(self) -> Mutation | None:
         """Find two changes, after the search for one: each for some of the points, or for all."""
+        until = monotonic() + ENOUGH
         for change, right in self.partly[:FEW]:
             order = sorted(range(len(right)), key=right.__getitem__)
             points, runs = [self.points[at] for at in order], [self.right[at] for at in order]
             search = Search(self.answer, self.stage, points, runs, first=change)
-            for found in search.single(1).get("", ()):
+            for found in search.single(1, until).get("", ()):
                 return found
-        return self.pair()
+        return self.pair(until)
 
     def know(self, change, run):
         """Remember what the pass comes to with a change, the first of all that come to the same."""
@@ -116,7 +121,7 @@ class Search:
                     self.keys.add(key)
                     self.known.append((all_left, change, numbers))
 
-    def pair(self) -> Mutation | None:
+    def pair(self, until: float) -> Mutation | None:
         """Find two changes whose effects add up or multiply, or of which the first helps alone."""
         right = numbers_of(*2 * self.right[:1])
         if not np.isfinite(self.own).all() or self.own.shape != right.shape:
@@ -127,28 +132,30 @@ class Search:
         better = sorted(self.known, key=lambda each: each[0])
         better = [b for b in better if b[0] < sum(self.wrong.values()) - NEAR][:LIKELY]
         pairs += [(first, second) for _, first, _ in better for _, second, _ in self.known]
-        for change, runs in self.tried(filter(None, starmap(both, pairs))):
+        for change, runs in self.tried(filter(None, starmap(both, pairs)), until):
             if self.holds(change, runs):
                 return change
         return None
 
     def changes(self):
-        """Return the changes of the pass; of a backward pass those of the forward pass, too."""
-        functions = [self.answer.forward, self.answer.backward]
-        if self.stage == "backward":
-            functions.reverse()
-        else:
-            functions.pop()
-        changes = changes_of([each for each in functions if each], self.tracer.codes)
+        """Return the changes of the pass; of a backward pass then those of its forward pass."""
+        own = inspect.unwrap(getattr(self.answer, self.stage))
+        other = inspect.unwrap(self.answer.forward) if self.stage == "backward" else None
+        codes = self.tracer.codes
+        if other:
+            codes = {code: local for code, local in codes.items() if code != other.__code__}
+        changes = changes_of(own, codes)
+        if other:
+            code = other.__code__
+            changes = chain(changes, changes_of(other, {code: self.tracer.codes.get(code, {})}))
         if self.first:
             return filter(None, map(partial(both, self.first), changes))
         return changes
 
-    def tried(self, changes):
+    def tried(self, changes, until):
         """Yield changes with what the pass then comes to at the first point, until it is enough."""
-        start = monotonic()
         for change in islice(changes, CHANGES):
-            if monotonic() - start > ENOUGH:
+            if monotonic() > until:
                 break
             if runs := self.runs_with(change, self.points[:1]):
                 yield change, runs
@@ -158,9 +165,11 @@ class Search:
         if not passes_agree(runs, self.right[:1], only):
             return False
         runs = [*runs, *self.runs_with(change, self.points[1:])]
+        if len(runs) < len(self.right):
+            return False
         if passes_agree(runs, self.right, only):
             return reads_all(change)
-        if not only and len(runs) == len(self.right):
+        if not only:
             right = list(map(runs_agree, runs, self.right))
             if right[0] and all(map(int.__ge__, right, self.well)):
                 self.partly.append((change, right))
@@ -222,29 +231,28 @@ def wrongness(run: Run, right: Run) -> dict[str, float]:
     return wrong
 
 
-def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) -> Iterator[Mutation]:
-    """Yield the small changes of functions and of those beside them that they call, one at a time.
+def changes_of(function: Callable, local: Mapping[CodeType, dict]) -> Iterator[Mutation]:
+    """Yield the small changes of a function and of those beside it that it calls, one at a time.
 
     Those of what stands there come first, then what may be missing. A function that reaches
     beyond its process is left as it is.
 
     Parameters
     ----------
-    functions : sequence of callable
+    function : callable
     local : dict
         The variables of each code that was run, as :class:`Tracer` has them.
     """
-    functions = list(map(inspect.unwrap, functions))
-    beside = {each.__code__: each for own in functions for each in functions_beside(own)}
+    beside = {each.__code__: each for each in functions_beside(function)}
     found = {}
-    for code in dict.fromkeys([*(each.__code__ for each in functions), *local]):
+    for code in dict.fromkeys([inspect.unwrap(function).__code__, *local]):
         own = beside.get(code)
         if own and not ASIDE & {*code.co_names}:
             try:
                 tree = tree_of(own)
             except (OSError, SyntaxError, TypeError, ValueError):  # its source is not known
                 continue
-            if tree:
+            if tree and not (PAGE and any(isinstance(n, ast.While) for n in ast.walk(tree))):
                 variables = with_fields(local.get(code, {}))
                 found[own] = tree, {n: v for n, v in variables.items() if not is_large(v)}
     for kind in (in_their_places, moved, missing):

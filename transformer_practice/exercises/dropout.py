@@ -11,7 +11,7 @@ from transformer_core.ops.dropout import DropoutCache
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import Draws, drawn, sampler
 from transformer_practice.exercises.attention import draw_attention, relative, sum_of_keys
-from transformer_practice.exercises.residual import draw_residual
+from transformer_practice.exercises.residual import draw_across, draw_residual
 
 
 def with_rate(point, rate):
@@ -76,7 +76,9 @@ class TrainedLayerExercise(LayerExercise):
 
 def residual_points():
     def draw(name, placement, rate, *sizes):
-        point = draw_residual(name, placement, *sizes, dropout=rate)
+        return dropping(draw_residual(name, placement, *sizes, dropout=rate), rate)
+
+    def dropping(point, rate):
         return point._replace(
             arguments=point.arguments | {"rng": Draws(7)}, sizes=point.sizes | {"1 - p": 1 - rate}
         )
@@ -89,6 +91,7 @@ def residual_points():
         pre,
         pre.variant("evaluation, Pre-LN", rng=None),
         post.variant("a branch that drops as well", self=around_dropping(5)),
+        dropping(draw_across("a branch that reads a source", "post", 0.3), 0.3),
         draw("generic, other sizes", "pre", 0.4, 3, 2, 7),
     ]
 
@@ -167,7 +170,7 @@ EXERCISES = [
     TrainedLayerExercise(
         name="ResidualWithDropout",
         forward=Residual.forward,
-        inputs=("x",),
+        inputs=("x", "source"),
         points=residual_points,
         terms={"dx": ways},
     ),

@@ -46,6 +46,7 @@ def power_points():
         generic.variant("many steps", steps=60),
         generic.variant("one step", steps=1),
         generic.variant("a start of length 1", start=np.array([0.0, 0.6, 0.8, 0.0])),
+        draw("many steps of a large matrix", [300.0, -110.0, 70.0, 20.0], 200),
         draw("the largest is negative", [-3.0, 1.5, 0.4], 5),
         draw("generic, other sizes", [1.5, 1.0, 0.3, 0.2, 0.1], 4),
     ]

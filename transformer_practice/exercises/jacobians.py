@@ -65,6 +65,7 @@ def adjoint_points():
         "an assignment for scatter-add": (lambda x: x[ids], overwrite, (5, 4)),
         "pick and scatter-add": (lambda x: x[ids], scatter, (5, 4)),
         "a mask": (lambda x: x * keep, lambda y: y * keep, (3, 4)),
+        "a mask that is forgotten": (lambda x: x * keep, lambda y: y, (3, 4)),
         "copy and mean": (lambda x: np.broadcast_to(x, (3, 4)), lambda y: y.mean(axis=0), (4,)),
         "generic, other sizes": (
             lambda x: x.sum(axis=1),

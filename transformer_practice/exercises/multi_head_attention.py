@@ -156,6 +156,11 @@ def multi_query_attention_backward(doutput, cache):
 
 
 def multi_query_points():
+    def keep_with_an_empty_row(*sizes):
+        keep = random_keep(*sizes)
+        keep[0, 0, 0] = False
+        return keep
+
     draw = sampler(
         "B H T S d_k d_v",
         query="B H T d_k",
@@ -168,6 +173,7 @@ def multi_query_points():
     return [
         generic,
         generic.variant("no mask", keep=None),
+        generic.variant("a query without keys", keep=keep_with_an_empty_row(2, 3, 5, 7)),
         generic.sliced("one head", np.s_[:, :1], "query", "keep"),
         draw("generic, other sizes", 3, 2, 4, 3, 5, 7),
     ]

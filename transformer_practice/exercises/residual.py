@@ -19,14 +19,27 @@ def residual(placement, width, dropout=0.0):
     )
 
 
-def residual_across(placement, width):
+def residual_across(placement, width, dropout=0.0):
     rng = np.random.default_rng(0)
     return drawn(
         lambda dtype: Residual(
-            MultiHeadCrossAttention(width, 2, rng, dtype), LayerNorm(width, dtype), placement
+            MultiHeadCrossAttention(width, 2, rng, dtype),
+            LayerNorm(width, dtype),
+            placement,
+            dropout,
         ),
         seed=9,
     )
+
+
+def draw_across(name, placement, dropout=0.0):
+    """Draw a residual connection around an attention that reads a source, and its inputs."""
+    across = {
+        "self": residual_across(placement, 6, dropout),
+        "x": normal(1, 2, 3, 6) / 3,
+        "source": normal(3, 2, 4, 6) / 3,
+    }
+    return Point(name, across, normal(2, 2, 3, 6), {"B": 2, "T": 3, "S": 4, "D": 6})
 
 
 def draw_residual(name, placement, *sizes, dropout=0.0):
@@ -52,20 +65,13 @@ def silent_branch(placement, width):
 def residual_points():
     post = draw_residual("generic", "post", 2, 3, 5)
     pre = draw_residual("Pre-LN", "pre", 2, 3, 5)
-    across = {
-        "self": residual_across("post", 6),
-        "x": normal(1, 2, 3, 6) / 3,
-        "source": normal(3, 2, 4, 6) / 3,
-    }
-    sizes = {"B": 2, "T": 3, "S": 4, "D": 6}
-    context = Point("a branch that reads a source, Post-LN", across, normal(2, 2, 3, 6), sizes)
     return [
         post,
         post.variant("a branch of weight 0, Post-LN", self=silent_branch("post", 5)),
         pre,
         pre.variant("a branch of weight 0, Pre-LN", self=silent_branch("pre", 5)),
-        context,
-        context.variant("a branch that reads a source, Pre-LN", self=residual_across("pre", 6)),
+        draw_across("a branch that reads a source, Post-LN", "post"),
+        draw_across("a branch that reads a source, Pre-LN", "pre"),
         draw_residual("generic, other sizes", "pre", 3, 2, 7),
     ]
 

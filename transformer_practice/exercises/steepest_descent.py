@@ -76,6 +76,8 @@ def step_points():
         Point("very small, the cubic", {"x": 1e-6, "coefficients": CUBIC}),
         Point("large enough", {"x": 0.7, "coefficients": CUBIC}),
         Point("c decides", {"x": 0.37, "coefficients": (1.4, -0.5, 2.0)}),
+        Point("c decides late", {"x": 0.1, "coefficients": (1.2, -0.5, 8.0)}),
+        Point("c decides soon", {"x": 0.2, "coefficients": (1.1, -0.3, 6.0)}),
         Point("exactly 1/2", {"x": 0.5, "coefficients": CUBIC}),
         Point("generic, other sizes", {"x": 0.03, "coefficients": (2.0, -1.5, 0.5)}),
     ]

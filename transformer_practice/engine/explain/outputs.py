@@ -79,7 +79,7 @@ class Output:
         """Say what is wrong, if it is seen."""
         return self.first_of(
             by_nan,
-            by_another_draw,
+            all(not run.failure for run in self.stage.own) and by_another_draw,
             by_truth,
             by_zero,
             by_sign,

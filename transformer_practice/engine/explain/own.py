@@ -9,7 +9,6 @@ from transformer_practice.engine.running import ENDLESS, Failed
 from transformer_practice.engine.runs import LEFT, Run, changed_arguments, runs_agree
 
 SEVERAL = 3  # changes that are said where little tells them apart
-NUMBERS = 3  # fewer that are wrong are put right by chance
 FEWEST = 100  # below it, whole numbers agree by chance
 
 
@@ -23,8 +22,6 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
         return None, {}
     apart = [name for name in names if name and not name.endswith(LEFT)]
     apart = apart if len(stage.wrong) > 1 and len(apart) <= FEW else []
-    if wrong_numbers(stage) < NUMBERS:
-        return None, {}
     most = 1 if tells_much(stage) else SEVERAL
     try:
         found = stage.repairs(*asked_at(stage), apart, most)
@@ -51,17 +48,6 @@ def are_wrong(stage):
         not runs_agree(own, right) or changed_arguments([own])
         for own, right in zip(stage.own, stage.right, strict=True)
     ]
-
-
-def wrong_numbers(stage):
-    """Return how many numbers are wrong, or are not there, at all points."""
-    return sum(
-        expected.size
-        if own.failure or (found := own.outputs.get(name)) is None or found.shape != expected.shape
-        else int(np.sum(~np.isclose(1.0 * found, 1.0 * expected, 1e-7, 1e-12, equal_nan=True)))
-        for own, right in zip(stage.own, stage.right, strict=True)
-        for name, expected in right.outputs.items()
-    ) + sum(len(changed_arguments([own])) * NUMBERS for own in stage.own)
 
 
 def tells_much(stage):
