@@ -1,8 +1,8 @@
 """Answers by somebody who had not seen the catalogue: what is right is called right, and no more.
 
 Each has its author's word for the mistake, and the grade of the first report on it, in all but the
-second set by an independent reader. That they are named is not asked for here, or the examiner would
-be mended for them; the mistakes of the newest set are explained, those of the others are not.
+second set by an independent reader. That they are named is not asked for here, or the examiner
+would be mended for them; the mistakes of the newest set are explained, those of the others are not.
 """
 
 import sys

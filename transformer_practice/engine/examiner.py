@@ -172,7 +172,7 @@ def stage_of(answer, name, own, judged, right=None):
         if run.failure:
             wrong[""] = True
             continue
-        for output in run.outputs.keys() | expected.outputs.keys():
+        for output in dict.fromkeys([*expected.outputs, *run.outputs]):
             if not agrees(run.outputs.get(output), expected.outputs.get(output), right[0], output):
                 wrong[output] = True
     order = [*right[0].outputs, *wrong]
