@@ -5,6 +5,7 @@ import re
 from textwrap import dedent
 
 import pytest
+from helpers.sources import run_with_source
 from helpers.texts import ROOT, read
 
 from transformer_practice.__main__ import main
@@ -36,13 +37,13 @@ def page(folder):
     """Return the names of the page's code, the course's in a file as any other."""
     (exercise,) = exercises_in(folder / "course.py")
     names = vars(__import__("sys").modules[exercise.forward.__module__]).copy()
-    exec(FORGETFUL, names)
+    run_with_source(FORGETFUL, names)
     return names
 
 
 def test_the_page_prints_what_its_code_prints(page, capsys):
     for block, printed in zip(OTHERS, PRINTED, strict=False):
-        exec(block, page)
+        run_with_source(block, page)
         said = capsys.readouterr().out
         assert said.strip() == printed.strip()
     exec(OTHERS[-1], page)

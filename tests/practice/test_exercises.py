@@ -8,6 +8,7 @@ import pytest
 from helpers.texts import ROOT, read
 
 from transformer_practice import examine
+from transformer_practice.engine import repair
 from transformer_practice.engine.exercise import (
     LayerExercise,
     OpExercise,
@@ -219,7 +220,10 @@ def with_numbers_that_are_none(exercise, change):
     [everywhere(np.nan), in_one_place(np.nan), everywhere(np.inf)],
     ids=["nan", "one-nan", "infinite"],
 )
-def test_a_forward_pass_that_is_not_finite_is_an_answer_like_any_other(exercise, change):
+def test_a_forward_pass_that_is_not_finite_is_an_answer_like_any_other(
+    exercise, change, monkeypatch
+):
+    monkeypatch.setattr(repair, "CHANGES", 0)  # which would mend this function
     report = examine(exercise.name, with_numbers_that_are_none(exercise, change), exercise.backward)
     assert report.written and not report.right
     said = str(report)

@@ -10,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO
 from itertools import chain, islice, starmap
-from time import monotonic
+from time import monotonic, process_time
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -24,19 +24,21 @@ from transformer_practice.engine.runs import Run, names_alike, passes_agree, run
 
 CHANGES = 4000  # that are tried at most
 PAGE = sys.platform == "emscripten"  # without threads: what does not end ends the whole page
-ENOUGH = 2.0 if PAGE else 4.0  # seconds after which no more are tried
+ENOUGH = 2.0 if PAGE else 4.0  # seconds of its processor after which no more are tried
 SLOWER, SHORTEST = 20, 0.05  # how long each may take: so many times as long, and so many seconds
-NEAR = 1e-6
-LARGE = 10_000
+NEAR = 1e-6  # by which an output is no more wrong than before
+LARGE = 10_000  # whole numbers above it take for ever as exponents, and all memory as sizes
 FIT = 20  # pairs that are tried of those whose effects add up
 FEW = 3  # changes that mend some of the points, with which another one is sought
 LIKELY = 12  # changes that are tried with any other
 ENTRIES, SAME = 6, 1e-7  # by which it is seen whether effects add up, and how nearly
+# instructions that read an argument, changes of order, and what is no change that a reader makes
 READS = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_DEREF"}
 MOVED = re.compile("` came (before|after) `")
-UNLIKELY = re.compile(  # in what a reader has written
+UNLIKELY = re.compile(
     r"`(\w+) \+ \w+` stood for `\1`|`np.where\(([^,]+), ([^,]+), .*` stood for `np.where\(\3, \2"
 )
+# names of what reaches beyond the process
 ASIDE = {"open", "input", "exit", "os", "sys", "subprocess", "socket", "shutil", "Path"}
 
 
@@ -82,7 +84,7 @@ class Search:
 
     def single(self, most: int, until: float = 0.0) -> dict[str, list[Mutation]]:
         """Find single changes: at most so many for the whole pass, "", and one for an output."""
-        until = until or monotonic() + ENOUGH
+        until = until or process_time() + ENOUGH
         found: dict[str, list[Mutation]] = {}
         self.known: list[tuple[float, Mutation, np.ndarray]] = []
         self.partly: list[tuple[Mutation, list[bool]]] = []  # with which some points are right
@@ -99,7 +101,7 @@ class Search:
 
     def two(self) -> Mutation | None:
         """Find two changes, after the search for one: each for some of the points, or for all."""
-        until = monotonic() + ENOUGH
+        until = process_time() + ENOUGH
         for change, right in self.partly[:FEW]:
             order = sorted(range(len(right)), key=right.__getitem__)
             points, runs = [self.points[at] for at in order], [self.right[at] for at in order]
@@ -155,7 +157,7 @@ class Search:
     def tried(self, changes, until):
         """Yield changes with what the pass then comes to at the first point, until it is enough."""
         for change in islice(changes, CHANGES):
-            if monotonic() > until:
+            if process_time() > until:
                 break
             if runs := self.runs_with(change, self.points[:1]):
                 yield change, runs
@@ -294,7 +296,7 @@ def reads_all(mutation):
 
 
 def is_large(value):
-    """Tell whether a number would take for ever, or all memory, as an exponent or a size."""
+    """Tell whether a value is a large whole number."""
     return isinstance(value, int) and abs(value) > LARGE
 
 
