@@ -201,7 +201,8 @@ def test_two_mistakes_at_once_are_found():
         (last_row, "dx is wrong along axis 1 (T) at the last one only"),
     ],
 )
-def test_what_needs_no_catalogue_is_said(backward, text):
+def test_what_needs_no_catalogue_is_said(backward, text, monkeypatch):
+    monkeypatch.setattr(repair, "CHANGES", 0)
     report = said(backward)
     assert not report.right and report.mistakes == ()
     assert text in report.whole()
@@ -864,7 +865,9 @@ def test_a_theorem_says_what_the_norm_is():
 
 
 @pytest.mark.slow
-def test_of_many_wrong_outputs_none_is_explained_by_an_argument():
+def test_of_many_wrong_outputs_none_is_explained_by_an_argument(monkeypatch):
+    monkeypatch.setattr(repair, "CHANGES", 0)
+
     def backward(self, dy, cache):
         dx, grads = EncoderLayer.backward(self, dy**3, cache)
         return dx, grads
