@@ -80,33 +80,29 @@ def report_on(answer: Answer) -> Report:
             stage = stage_of(answer, name, ours, tuple(judged))
             stages.append(stage._replace(after=bool(stages)))
             judged = judged_after(stage)
-    return put_into_words(answer, stages, own, after_mending(answer, stages, own))
+    return put_into_words(answer, stages, own)
 
 
-def after_mending(answer, stages, own):
+def after_mending(answer, stage, own):
     """Compare the backward pass with what it should be but for the mistake of the forward pass.
 
     With a small change that mends the forward pass, or else with the package that has the same
-    mistake in both passes. Returns what is said of it first, and the stage; None where the passes
-    are right, or fit each other, or nothing is known of the mistake.
+    mistake in both passes. Returns what is said of it first, the stage, and what explains it; None
+    where nothing is known of the mistake.
     """
-    if len(stages) != 1 or not (own.forward and own.backward and stages[0].wrong):
-        return None
-    _, fits = measured(answer, own)
-    if fits:
-        return None
     try:
-        mended = answer.mended(*asked_at(stages[0]))
+        mended = answer.mended(*asked_at(stage))
         runs = mended.runs().backward if mended else []
     except Failed:  # with a change it ends its process
         return None
     everywhere = tuple(range(len(own.backward)))
     if runs and not runs[0].failure:
-        return "with your forward pass mended", stage_of(mended, "backward", runs, everywhere)
-    for right in both_passes_with(stages[0]):
-        stage = stage_of(answer, "backward", own.backward, everywhere, right)
-        if not own.backward[0].failure and by_numbers(stage):
-            return "but for this mistake", stage
+        found = stage_of(mended, "backward", runs, everywhere)._replace(after=True)
+        return "with your forward pass mended", found, explain
+    for right in both_passes_with(stage):
+        found = stage_of(answer, "backward", own.backward, everywhere, right)
+        if not own.backward[0].failure and by_numbers(found):
+            return "but for this mistake", found, by_numbers
     return None
 
 
@@ -216,7 +212,7 @@ def error_of(own, expected, scale):
         return gradient_error(own.astype(float), expected.astype(float), scale).norm
 
 
-def put_into_words(answer, stages, own, mended=None):
+def put_into_words(answer, stages, own):
     """Put what was found into words."""
     exercise, points = answer.exercise, answer.exercise.points()
     forward, backward = answer.forward, answer.backward
@@ -266,13 +262,11 @@ def put_into_words(answer, stages, own, mended=None):
                     said = f"cannot be judged yet: {witness}\nMend the forward pass first."
             else:
                 said = f"{'fits' if fits else 'does not fit'} your forward pass: {first}"
-            if mended:
-                how, stage = mended
+            if not fits and (mended := after_mending(answer, stages[0], own)):
+                how, stage, explained = mended
                 said = f"{how}, {verdict_of(stage)}" if stage.wrong else f"{how}, right."
                 with catch_warnings(action="ignore"):
-                    found = explain(stage._replace(after=True)) if stage.wrong else ()
-                    if stage.right is not run_right(exercise).backward:
-                        found = by_numbers(stage)
+                    found = explained(stage) if stage.wrong else ()
                 explanations += [explanation.text for explanation in found]
                 mistakes += [name for each in found for name in each.mistakes]
             verdicts.append(f"{titles['backward']}: {said}")

@@ -65,7 +65,7 @@ def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
         for said, new in (*axes(node), *more_arguments(node, local), *rewritten(node, local)):
             yield said + place(node, put.owner, statement), statement, put._replace(new=new)
     for owner, _ in owners:
-        yield from other_blocks(owner)
+        yield from changed_blocks(owner)
     yield from exchanged_parameters(tree)
     yield from alike_everywhere(places)
     called = {f"{name}({{0}})" for name in functions_of_one(places)}
@@ -192,12 +192,12 @@ def rewritten(node, local):
     return [(f"{shown(each)} stood for {shown(node)}", each) for each in new]
 
 
-def other_blocks(owner):
+def changed_blocks(owner):
     """Yield a block with one statement otherwise, after the loop in which it stands, or in it."""
     for field in ("body", "orelse"):
         body = getattr(owner, field, None)
         for i, statement in enumerate(body if isinstance(body, list) else []):
-            for said, new in other_statements(statement):
+            for said, new in changed_statements(statement):
                 yield said, statement, Put(owner, field, i, new)
             if isinstance(statement, ast.For | ast.If):
                 *before, last = statement.body
@@ -212,7 +212,7 @@ def other_blocks(owner):
                     yield said, after[0], Put(owner, field, None, [*before_it, inside, *after[1:]])
 
 
-def other_statements(statement):
+def changed_statements(statement):
     """Yield an addition at repeated indices, and a statement with two names exchanged."""
     match statement:
         case ast.AugAssign(ast.Subscript(array, index), ast.Add(), value):
@@ -227,11 +227,11 @@ def other_statements(statement):
             names = dict.fromkeys(n.id for n in names if n.id not in ("np", "ops", "math", "self"))
             for one, other in combinations(names, 2):
                 new = copy.copy(statement)
-                new.value = Exchange(one, other).visit(copy.deepcopy(statement.value))
+                new.value = SwapNames(one, other).visit(copy.deepcopy(statement.value))
                 yield f"`{one}` and `{other}` had changed places in {shown(statement)}", new
 
 
-class Exchange(ast.NodeTransformer):
+class SwapNames(ast.NodeTransformer):
     """Puts two names in each other's place."""
 
     def __init__(self, one, other):

@@ -72,15 +72,14 @@ class Search:
         self.apart, self.first = apart, first
         start = monotonic()
         self.tracer = Tracer(str(inspect.unwrap(getattr(answer, stage)).__module__))
-        before = answer.runs_at(points[:1], self.tracer)
+        run = getattr(answer.runs_at(points[:1], self.tracer), stage)[0]
         self.seconds = max(SHORTEST, SLOWER * (monotonic() - start))
-        self.wrong = wrongness(getattr(before, stage)[0], self.right[0])
-        self.own = numbers_of(getattr(before, stage)[0], self.right[0])
-        self.well = list(map(runs_agree, getattr(answer.runs_at(points), stage), self.right))
+        self.wrong, self.own = wrongness(run, self.right[0]), numbers_of(run, self.right[0])
+        before = answer.runs_at(points)
+        self.well = list(map(runs_agree, getattr(before, stage), self.right))
+        names = [point.name for point in points] if stage == "backward" else []
+        self.before = dict(zip(names, before.forward, strict=False))
         self.keys: set[bytes] = set()
-        self.before = {}
-        if answer.forward and stage == "backward":
-            self.before = {p.name: answer.runs_at([p]).forward[0] for p in points}
 
     def single(self, most: int, until: float = 0.0) -> dict[str, list[Mutation]]:
         """Find single changes: at most so many for the whole pass, "", and one for an output."""
@@ -257,7 +256,7 @@ def changes_of(function: Callable, local: Mapping[CodeType, dict]) -> Iterator[M
             if tree and not (PAGE and any(isinstance(n, ast.While) for n in ast.walk(tree))):
                 variables = with_fields(local.get(code, {}))
                 found[own] = tree, {n: v for n, v in variables.items() if not is_large(v)}
-    for kind in (in_their_places, moved, missing):
+    for kind in (otherwise, missing):
         for own, (tree, variables) in found.items():
             for said, statement, *puts in kind(own, tree, variables):
                 mutation = mutated(own, tree, said, statement, puts)
@@ -265,23 +264,15 @@ def changes_of(function: Callable, local: Mapping[CodeType, dict]) -> Iterator[M
                     yield mutation
 
 
-def in_their_places(function, tree, variables):
-    """Return changes of what stands in a function, what is left out first."""
+def otherwise(function, tree, variables):
+    """Return what may be otherwise in a function: left out first, in another order last."""
     found = edits(tree, partial(names_alike, function, variables))
-    there = (edit for edit in found if not MOVED.search(edit[0]))
-    return sorted(there, key=lambda edit: "were left out" not in edit[0])
+    return sorted(found, key=lambda e: (bool(MOVED.search(e[0])), "were left out" not in e[0]))
 
 
 def missing(_, tree, variables):
     """Yield what may be missing in a function."""
     return insertions(tree, variables)
-
-
-def moved(function, tree, variables):
-    """Yield a function with its statements in another order."""
-    for edit in edits(tree, partial(names_alike, function, variables)):
-        if MOVED.search(edit[0]):
-            yield edit
 
 
 def reads_all(mutation):

@@ -21,13 +21,13 @@ from transformer_practice.engine.explain.pairs import by_two_changes
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 
 __all__ = [
-    "both_passes_with",
-    "by_numbers",
     "MUSEUM",
     "ONLY_HERE",
     "Explanation",
     "Stage",
     "asked_at",
+    "both_passes_with",
+    "by_numbers",
     "by_values",
     "explain",
     "listed",
