@@ -133,7 +133,7 @@ def graded(title, answers):
     grades = [answer["grade"] for answer in answers if "grade" in answer]
     number = Counter(grades)
     cells = [
-        f"{number[grade]} ({100 * number[grade] / len(grades):.0f} %)"
+        f"{number[grade]} ({100 * number[grade] / len(grades):.0f}\N{NO-BREAK SPACE}%)"
         for grade in ("named", "helped", "silent", "misled", "called right")
     ]
     return f"| {title} | {len(grades)} | {' | '.join(cells)} |"

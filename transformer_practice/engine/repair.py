@@ -39,7 +39,9 @@ UNLIKELY = re.compile(
     r"`(\w+) \+ \w+` stood for `\1`|`np.where\(([^,]+), ([^,]+), .*` stood for `np.where\(\3, \2"
 )
 # names of what reaches beyond the process
-ASIDE = {"open", "input", "exit", "os", "sys", "subprocess", "socket", "shutil", "Path"}
+ASIDE = {
+    *"open input exit os sys subprocess socket shutil Path save savez savetxt tofile memmap".split()
+}
 
 
 class Search:
