@@ -131,16 +131,8 @@ IDS = np.arange(5, 29).reshape(2, 12)
     [
         ({"targets": IDS + 12}, "targets: expected ids from 0 to 39, got 40"),
         ({"targets": IDS - 6}, "targets: expected ids from 0 to 39, got -1"),
-        ({"targets": IDS / 1}, "targets: expected whole numbers, got float64"),
-        ({"targets": IDS[:1]}, r"targets: expected shape \(2, 12\), got \(1, 12\)"),
         ({"inputs": IDS + 12}, "ids: expected ids from 0 to 39, got 40"),
-        ({"inputs": IDS[0]}, r"inputs: expected shape \(N, T\), got \(12,\)"),
-        ({"masked": IDS[:1] > 4}, r"masked: expected shape \(2, 12\), got \(1, 12\)"),
-        ({"masked": IDS % 2}, "masked: expected booleans, got int64"),
         ({"masked": IDS < 0}, "masked: expected at least one masked token, got none"),
-        ({"together": 0}, "together: expected a whole number of at least 1, got 0"),
-        ({"together": -1}, "together: expected a whole number of at least 1, got -1"),
-        ({"together": 2.5}, "together: expected a whole .* at least 1, got 2.5"),
     ],
 )
 def test_what_cannot_be_measured_is_named(bert, change, message):
@@ -170,15 +162,14 @@ def test_the_longest_sentence_fits(bert, tokenizer):
 
 
 @pytest.mark.parametrize(
-    "sentence, top, message",
+    "sentence, message",
     [
-        ("Cats chase mice", 5, r"expected a \[MASK\], got 'Cats chase mice'"),
-        ("", 5, r"expected a \[MASK\], got ''"),
-        ("[MASK] " * 11, 5, "expected at most 10 pieces of words, got 11"),
-        ("[MASK] \udcff", 5, r"expected Unicode .*, got '\[MASK\] \\udcff'"),
-        ("[MASK]", 0, "top: expected a whole number of at least 1, got 0"),
+        ("Cats chase mice", r"expected a \[MASK\], got 'Cats chase mice'"),
+        ("", r"expected a \[MASK\], got ''"),
+        ("[MASK] " * 11, "expected at most 10 pieces of words, got 11"),
+        ("[MASK] \udcff", r"expected Unicode .*, got '\[MASK\] \\udcff'"),
     ],
 )
-def test_what_cannot_be_filled_is_named(bert, tokenizer, sentence, top, message):
+def test_what_cannot_be_filled_is_named(bert, tokenizer, sentence, message):
     with pytest.raises(ValueError, match=message):
-        fill_masks(bert, tokenizer, sentence, top)
+        fill_masks(bert, tokenizer, sentence)

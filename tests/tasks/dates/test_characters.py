@@ -43,9 +43,6 @@ def test_ids_fit_into_the_vocabulary():
         (lambda: Characters("x").encode([]), "texts: expected at least one, got none"),
         (lambda: Characters("x").encode(["x", ""]), "text: expected at least one"),
         (lambda: Characters("x").decode([99]), "ids: expected ids from 0 to 3, got 99"),
-        (lambda: Characters("x").decode([3, -1]), "ids: expected ids .* 3, got -1"),
-        (lambda: Characters("x").decode([3.0]), "ids: expected whole .* got float64"),
-        (lambda: Characters("x").decode([]), "ids: expected at least one element"),
         (
             lambda: Characters("x").encode(["x", "x?!?"]),
             r"'x\?!\?': expected known characters, got '\?', '!'$",

@@ -220,9 +220,6 @@ def test_long_texts_do_not_come_after_short_ones(dates):
             lambda d: d.sample(4, [], np.random.default_rng(0)),
             "days: expected at least one, got none",
         ),
-        (lambda d: d.sample(0, [DAY], np.random.default_rng(0)), "size: .* got 0"),
-        (lambda d: next(d.batches(0, 0)), "size: .* got 0"),
-        (lambda d: next(d.batches(4, 0, first=0)), "first: .* got 0"),
     ],
 )
 def test_bad_input_is_named(dates, call, message):

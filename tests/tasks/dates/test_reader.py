@@ -66,12 +66,6 @@ def test_nothing_to_read_gives_no_answers(reader):
     assert reader.read([]) == []
 
 
-@pytest.mark.parametrize("together", [-1, 0, 2.5])
-def test_how_many_are_read_together_is_a_number_of_texts(reader, together):
-    with pytest.raises(ValueError, match=f"together: expected .* got {together}"):
-        reader.read(TEXTS, together)
-
-
 @pytest.mark.parametrize(
     "text, message",
     [

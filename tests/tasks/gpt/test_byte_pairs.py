@@ -320,19 +320,6 @@ def test_what_cannot_be_learnt_from_is_named(change, message):
 
 
 @pytest.mark.parametrize(
-    "text, message",
-    [
-        ("ab\ud800", r"text: expected characters, got the lone surrogate '.ud800' at 2"),
-        (None, "text: expected a string or bytes, got NoneType"),
-        (["a"], "text: expected a string or bytes, got list"),
-    ],
-)
-def test_what_is_no_text_is_named(table, text, message):
-    with pytest.raises(ValueError, match=message):
-        table.encode(text)
-
-
-@pytest.mark.parametrize(
     "ids, message",
     [
         ([300], "ids: expected ids from 0 to 299, got 300"),

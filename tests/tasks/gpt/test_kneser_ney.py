@@ -119,9 +119,7 @@ def test_a_token_that_follows_one_token_alone_is_rare_elsewhere():
     "ids, order, message",
     [
         (np.array([0, V, 1]), 2, "ids: expected ids from 0 to 4, got 5"),
-        (np.zeros((2, 3), int), 2, r"ids: expected shape \(N\), got \(2, 3\)"),
         (np.zeros(3, int), 4, "ids: expected at least 4 tokens, got 3"),
-        (np.zeros(3, int), 0, "order: expected a whole number of at least 1, got 0"),
     ],
 )
 def test_bad_input_is_named(ids, order, message):

@@ -138,35 +138,9 @@ def test_equal_rows_count_as_often_as_they_occur(rng):
     assert np.isclose(together, (one + 3 * three) / 4, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda rng: Reconstruction(rng, vocabulary=0), "vocabulary: expected .* got 0"),
-        (lambda rng: Reconstruction(rng, length=0), "length: expected .* got 0"),
-        (lambda rng: Reconstruction(rng, width=5), "width: expected an even .* got 5"),
-        (lambda rng: Reconstruction(rng, std=0), "std: expected a positive .* got 0"),
-        (lambda rng: Reconstruction(rng).sample(0, rng), "sequences: .* got 0"),
-        (lambda rng: predict_zero(np.ones((0, 2))), "targets: expected at least one"),
-        (lambda rng: predict_zero([1.0]), "targets: expected a NumPy array, got list"),
-        (lambda rng: predict_mean(np.ones((0, 2))), "targets: expected at least one"),
-        (lambda rng: predict_mean(np.array(1.0)), r"targets: .* \(\.\.\., D\), got \(\)"),
-        (
-            lambda rng: layer_norm_floor(np.ones((2, 3)), np.ones(2), np.ones(3)),
-            r"gamma: expected shape \(3\), got \(2,\)",
-        ),
-        (
-            lambda rng: layer_norm_floor(np.ones((2, 3)), np.ones(3), np.ones(2)),
-            r"beta: expected shape \(3\), got \(2,\)",
-        ),
-        (
-            lambda rng: layer_norm_floor(np.ones((2, 1)), np.ones(1), np.ones(1)),
-            "targets: expected a width of at least 2, got 1",
-        ),
-    ],
-)
-def test_bad_input_is_named(rng, call, message):
-    with pytest.raises(ValueError, match=message):
-        call(rng)
+def test_a_floor_of_one_entry_is_refused():
+    with pytest.raises(ValueError, match="targets: expected a width of at least 2, got 1"):
+        layer_norm_floor(np.ones((2, 1)), np.ones(1), np.ones(1))
 
 
 # --- the model --------------------------------------------------------------------------
