@@ -12,36 +12,18 @@ from random import Random
 
 from transformer_practice.drills.drill import Drill, Step
 
-DRILLS = (  # in the order of the book
-    "gradient_check",
-    "linear",
-    "softmax",
-    "cross_entropy",
-    "layer_norm",
-    "feed_forward",
-    "attention",
-    "multi_head_attention",
-    "embedding",
-    "optimizers",
-    "schedules",
-    "residual",
-    "dropout",
-    "cost",
-    "gpt_over_ranks",
-    "rms_norm",
-    "rotary",
-    "gated_feed_forward",
-    "grouped_queries",
-    "byte_pairs",
-    "sampling",
-    "speculative",
-    "tiled_attention",
-    "few_bits",
-    "shipped",
-    "weights",
-    "search",
-    "fine_tuning",
-)
+
+def words_of(name: str) -> str:
+    """The words of a task, as TOML."""
+    return Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
+
+
+def chapter_of(name):
+    return tomllib.loads(words_of(name))["chapter"]
+
+
+# In the order of the book.
+DRILLS = tuple(sorted((path.stem for path in Path(__file__).parent.glob("*.toml")), key=chapter_of))
 
 
 def draw(name: str, seed: int) -> Drill:
@@ -71,11 +53,6 @@ def draw(name: str, seed: int) -> Drill:
     while not (task := drill_of(words, *numbers(rng))).is_fair():
         pass
     return task
-
-
-def words_of(name: str) -> str:
-    """The words of a task, as TOML."""
-    return Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
 
 
 def drill_of(words, given, values):

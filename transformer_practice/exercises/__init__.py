@@ -1,4 +1,8 @@
-"""What a reader may write and have examined: one file a chapter, and one of what is told of it."""
+"""What a reader may write and have examined: one file a chapter, and one of what is told of it.
+
+``layer_norm.py`` has a list EXERCISES, in the order in which to write them; ``layer_norm.toml``
+beside it has the chapter, and what is told of each exercise, with its hints.
+"""
 
 import sys
 import tomllib
@@ -12,77 +16,20 @@ from pathlib import Path
 
 from transformer_practice.engine.exercise import Exercise
 
-# In the order of the book. The file of each, named without the number, has a list EXERCISES, in the
-# order in which to write them. Beside it stands, in TOML, what is told of each, with its hints.
-CHAPTERS = (
-    "010_transformer",
-    "110_gradient_check",
-    "120_linear",
-    "130_softmax",
-    "140_cross_entropy",
-    "150_layer_norm",
-    "160_feed_forward",
-    "170_when_checks_lie",
-    "210_attention",
-    "215_masks",
-    "220_multi_head_attention",
-    "230_embedding",
-    "240_optimizers",
-    "250_schedules",
-    "260_steepest_descent",
-    "270_residual",
-    "280_signal_propagation",
-    "285_width",
-    "290_dropout",
-    "310_train_encoder",
-    "320_museum",
-    "330_encoder_decoder",
-    "335_train_encoder_decoder",
-    "340_bert",
-    "350_train_bert",
-    "360_plateau",
-    "410_cost",
-    "420_speed",
-    "450_many_machines",
-    "460_one_layer",
-    "465_gpt_over_ranks",
-    "470_internet_scale",
-    "480_local_steps",
-    "510_rms_norm",
-    "520_rotary",
-    "530_gated_feed_forward",
-    "540_grouped_queries",
-    "550_byte_pairs",
-    "560_gpt",
-    "565_gpt_optimizer",
-    "570_sampling",
-    "575_speculative",
-    "580_tiled_attention",
-    "590_few_bits",
-    "595_shipped",
-    "610_weights",
-    "620_fine_tuning",
-    "630_search",
-    "910_taylor",
-    "920_jacobians",
-    "930_eigenvalues",
-    "940_expectation",
-)
-
 
 @cache
 def every_exercise() -> tuple[Exercise, ...]:
     """Return the exercises in the order of the book."""
     exercises = []
-    for chapter in CHAPTERS:
-        _, _, file = chapter.partition("_")
-        told = tomllib.loads(Path(__file__).with_name(f"{file}.toml").read_text(encoding="utf-8"))
-        for exercise in import_module(f"{__name__}.{file}").EXERCISES:
+    for path in Path(__file__).parent.glob("*.toml"):
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        chapter = told.pop("chapter")
+        for exercise in import_module(f"{__name__}.{path.stem}").EXERCISES:
             words = {about: tuple(texts) for about, texts in told.pop(exercise.name).items()}
             exercises.append(replace(exercise, chapter=chapter, **words))
         if told:
-            raise ValueError(f"{file}.toml: expected exercises of {file}.py, got {set(told)}")
-    return tuple(exercises)
+            raise ValueError(f"{path.name}: expected exercises of {path.stem}.py, got {set(told)}")
+    return tuple(sorted(exercises, key=lambda exercise: exercise.chapter))
 
 
 @cache
