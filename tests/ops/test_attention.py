@@ -11,12 +11,19 @@ from transformer_core.ops import attention, attention_backward, softmax_backward
 from transformer_core.ops.attention import AttentionCache
 from transformer_core.ops.softmax import SoftmaxCache
 
+module = importlib.import_module("transformer_core.ops.attention")
+
 
 def draw(rng, batch, heads, queries, keys, width):
     """Draw query, key, value and a cotangent of the output."""
     value_width = width + 1
     shapes = ((queries, width), (keys, width), (keys, value_width), (queries, value_width))
     return [rng.normal(size=(batch, heads, *shape)) for shape in shapes]
+
+
+def assert_all_close(found, expected, **tolerances):
+    for array, right in zip(found, expected, strict=True):
+        assert np.allclose(array, right, **tolerances)
 
 
 @pytest.mark.equation("eq:attention-backward")
@@ -28,7 +35,6 @@ def test_gradients_agree_with_the_witnesses(check, mask):
 @pytest.mark.slow
 @pytest.mark.equation("eq:attention-backward")
 def test_gradients_are_exact(symbolic, monkeypatch):
-    module = importlib.import_module("transformer_core.ops.attention")
     monkeypatch.setattr(module, "sqrt", sympy.sqrt)
     query, key, value = symbols("q", 2, 2), symbols("k", 2, 2), symbols("v", 2, 1)
     doutput = symbols("d", 2, 1)
@@ -53,7 +59,6 @@ def test_the_step_through_the_softmax_is_exact(symbolic):
 @pytest.mark.equation("eq:attention-backward-query")
 @pytest.mark.equation("eq:attention-backward-key")
 def test_the_steps_before_and_after_the_softmax_are_exact(symbolic, monkeypatch):
-    module = importlib.import_module("transformer_core.ops.attention")
     monkeypatch.setattr(module, "sqrt", sympy.sqrt)
     query, key, value = symbols("q", 2, 2), symbols("k", 3, 2), symbols("v", 3, 2)
     weights, doutput = symbols("a", 2, 3), symbols("d", 2, 2)
@@ -92,9 +97,7 @@ def test_the_order_of_the_keys_does_not_matter(rng, batch, heads, queries, keys,
     dquery, dkey, dvalue = attention_backward(doutput, cache)
     gradients = attention_backward(doutput, permuted_cache)
     assert np.allclose(permuted, output, atol=1e-13)
-    expected = dquery, dkey[:, :, order], dvalue[:, :, order]
-    for gradient, original in zip(gradients, expected, strict=True):
-        assert np.allclose(gradient, original, atol=1e-13)
+    assert_all_close(gradients, (dquery, dkey[:, :, order], dvalue[:, :, order]), atol=1e-13)
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
@@ -107,9 +110,7 @@ def test_the_outputs_follow_the_order_of_the_queries(rng, batch, heads, queries,
     dquery, dkey, dvalue = attention_backward(doutput, cache)
     gradients = attention_backward(doutput[:, :, order], permuted_cache)
     assert np.allclose(permuted, output[:, :, order], atol=1e-13)
-    expected = dquery[:, :, order], dkey, dvalue
-    for gradient, original in zip(gradients, expected, strict=True):
-        assert np.allclose(gradient, original, atol=1e-13)
+    assert_all_close(gradients, (dquery[:, :, order], dkey, dvalue), atol=1e-13)
 
 
 @given(generators, sizes, sizes, sizes, sizes)
@@ -127,31 +128,19 @@ def test_a_causal_output_does_not_see_the_future(rng, batch, heads, length, widt
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_a_masked_key_gets_no_gradient(rng, batch, heads, queries, keys, width):
-    query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
-    keep = rng.random((batch, 1, 1, keys)) < 0.5
-    _, cache = attention(query, key, value, keep)
-    _, dkey, dvalue = attention_backward(doutput, cache)
-    masked = np.broadcast_to(~keep[:, :, 0], (batch, heads, keys))
-    assert (dkey[masked] == 0).all()
-    assert (dvalue[masked] == 0).all()
-
-
-@given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_what_a_masked_key_holds_does_not_matter(rng, batch, heads, queries, keys, width):
+def test_a_masked_key_is_not_read_and_gets_no_gradient(rng, batch, heads, queries, keys, width):
     query, key, value, doutput = draw(rng, batch, heads, queries, keys, width)
     keep = rng.random((batch, 1, 1, keys)) < 0.5
     output, cache = attention(query, key, value, keep)
+    gradients = attention_backward(doutput, cache)
     masked = np.broadcast_to(~keep[:, :, 0], (batch, heads, keys))
+    assert not any(gradient[masked].any() for gradient in gradients[1:])
     other_key, other_value = key.copy(), value.copy()
     other_key[masked] += 9
     other_value[masked] -= 9
     other, other_cache = attention(query, other_key, other_value, keep)
     assert np.array_equal(other, output)
-    for gradient, expected in zip(
-        attention_backward(doutput, other_cache), attention_backward(doutput, cache), strict=True
-    ):
-        assert np.array_equal(gradient, expected)
+    assert all(map(np.array_equal, attention_backward(doutput, other_cache), gradients))
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
@@ -172,15 +161,11 @@ def test_a_query_without_keys_gets_zeros(rng, batch, heads, queries, keys, width
     empty = np.broadcast_to(~keep.any(axis=-1), (batch, heads, queries))
     with np.errstate(all="raise"):
         output, cache = attention(query, key, value, keep)
-        dquery, dkey, dvalue = attention_backward(doutput, cache)
-    assert (cache.weights[empty] == 0).all()
-    assert (output[empty] == 0).all() and (dquery[empty] == 0).all()
-    assert all(np.isfinite(gradient).all() for gradient in (dquery, dkey, dvalue))
+        gradients = attention_backward(doutput, cache)
+    assert not any(array[empty].any() for array in (cache.weights, output, gradients[0]))
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
     doutput[empty] += 9  # and passes nothing on
-    for gradient, expected in zip(
-        attention_backward(doutput, cache), (dquery, dkey, dvalue), strict=True
-    ):
-        assert np.array_equal(gradient, expected)
+    assert all(map(np.array_equal, attention_backward(doutput, cache), gradients))
 
 
 @pytest.mark.equation("eq:attention-query-covariance")
@@ -203,10 +188,8 @@ def test_leading_axes_are_free(rng):
     output, cache = attention(query, key, value)
     alone, alone_cache = attention(query[1, 2], key[1, 2], value[1, 2])
     assert np.allclose(output[1, 2], alone, rtol=1e-12)
-    gradients = attention_backward(doutput, cache)
-    alone_gradients = attention_backward(doutput[1, 2], alone_cache)
-    for gradient, expected in zip(gradients, alone_gradients, strict=True):
-        assert np.allclose(gradient[1, 2], expected, atol=1e-14)
+    gradients = [gradient[1, 2] for gradient in attention_backward(doutput, cache)]
+    assert_all_close(gradients, attention_backward(doutput[1, 2], alone_cache), atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -214,22 +197,15 @@ def test_leading_axes_are_free(rng):
     [
         ({"query": np.ones(3)}, r"query: expected shape \(\.\.\., T, d_k\), got \(3,\)"),
         ({"key": np.ones((2, 5, 4))}, r"key: .* \(2, S, 3\), got \(2, 5, 4\)"),
-        ({"key": np.ones((1, 5, 3))}, r"key: .* \(2, S, 3\), got \(1, 5, 3\)"),
         ({"value": np.ones((2, 4, 6))}, r"value: .* \(2, 5, d_v\), got \(2, 4, 6\)"),
-        ({"query": np.ones((2, 0, 3))}, "query: expected at least one element"),
-        ({"value": None}, "value: expected a NumPy array, got NoneType"),
         ({"keep": np.ones((4, 5))}, "keep: expected booleans, .* got float64"),
         ({"keep": np.ones((5, 4), bool)}, r"broadcasts to \(2, 4, 5\), got \(5, 4\)"),
     ],
 )
 def test_bad_input_is_named(changed, message):
-    arguments = {
-        "query": np.ones((2, 4, 3)),
-        "key": np.ones((2, 5, 3)),
-        "value": np.ones((2, 5, 6)),
-    }
+    query, key, value = np.ones((2, 4, 3)), np.ones((2, 5, 3)), np.ones((2, 5, 6))
     with pytest.raises(ValueError, match=message):
-        attention(**(arguments | changed))
+        attention(**({"query": query, "key": key, "value": value} | changed))
 
 
 @pytest.mark.equation("eq:grouped-attention-backward")
@@ -255,9 +231,8 @@ def test_shared_keys_are_as_if_they_were_copied(rng):
     dquery, *shared = attention_backward(doutput, cache)
     dquery_expected, *copied = attention_backward(doutput, of_copies)
     assert np.allclose(dquery, dquery_expected, rtol=1e-13, atol=1e-14)
-    for found, array in zip(shared, copied, strict=True):
-        summed = array.reshape(2, 2, 3, *array.shape[2:]).sum(axis=2)
-        assert np.allclose(found, summed, rtol=1e-12, atol=1e-13)
+    summed = [array.reshape(2, 2, 3, *array.shape[2:]).sum(axis=2) for array in copied]
+    assert_all_close(shared, summed, rtol=1e-12, atol=1e-13)
     deep = [array[np.newaxis] for array in (query, key, value, keep)]  # one more leading axis
     again, of_deep = attention(*deep, 0.3, np.random.default_rng(1))
     gradients = attention_backward(doutput[np.newaxis], of_deep)
@@ -271,14 +246,6 @@ def test_heads_that_share_are_one_head_with_their_queries_in_a_row(rng, queries,
     y, _ = attention(query, key, value)
     stacked, _ = attention(query.reshape(1, 1, -1, 4), key, value)
     assert np.array_equal(y.reshape(stacked.shape), stacked)
-
-
-def test_neighbours_share_and_do_not_take_turns(rng):
-    query, key, value = (rng.normal(size=(1, heads, 3, 4)) for heads in (4, 2, 2))
-    y, _ = attention(query, key, value)
-    for head in range(4):
-        alone, _ = attention(query[:, head], key[:, head // 2], value[:, head // 2])
-        assert np.allclose(y[:, head], alone, atol=1e-15)
 
 
 @pytest.mark.equation("eq:grouped-gauge")

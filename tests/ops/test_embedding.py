@@ -134,17 +134,6 @@ def test_look_up_is_a_product_with_one_hot_rows(rng, batch, length, vocabulary, 
     assert np.allclose(embedding_backward(drows, cache), product, atol=1e-14)
 
 
-@given(generators, sizes, sizes, st.integers(1, 20))
-def test_every_cotangent_arrives_once(rng, batch, length, vocabulary):
-    ids = rng.integers(vocabulary, size=(batch, length))
-    drows = rng.normal(size=(batch, length, 3))
-    _, cache = embedding(ids, rng.normal(size=(vocabulary, 3)))
-    dtable = embedding_backward(drows, cache)
-    assert np.allclose(dtable.sum(axis=0), drows.sum(axis=(0, 1)), atol=1e-13)
-    absent = ~np.isin(np.arange(vocabulary), ids)
-    assert (dtable[absent] == 0).all()
-
-
 @pytest.mark.equation("eq:tied-readout")
 @given(generators, sizes, sizes, sizes, sizes)
 def test_each_logit_is_an_inner_product(rng, batch, length, vocabulary, width):
@@ -170,7 +159,6 @@ def test_ids_may_be_any_whole_numbers(dtype):
         (np.array([True]), np.ones((5, 2)), "ids: expected whole numbers, got bool"),
         (np.zeros((2, 0), int), np.ones((5, 2)), "ids: expected at least one element"),
         (np.array([0]), np.ones(5), r"table: expected shape \(V, D\), got \(5,\)"),
-        (np.array([0]), np.ones((0, 2)), "table: expected at least one element"),
     ],
 )
 def test_bad_input_is_named(ids, table, message):
@@ -184,7 +172,6 @@ def test_bad_input_is_named(ids, table, message):
         (np.ones((2, 3)), np.ones(3), np.ones(4), r"table: .* \(V, D\), got \(3,\)"),
         (np.ones((2, 4)), np.ones((4, 3)), np.ones(4), r"h: .* \(\.\.\., 3\), got \(2"),
         (np.ones((2, 3)), np.ones((4, 3)), np.ones(3), r"bias: .* \(4\), got \(3,\)"),
-        (np.ones((0, 3)), np.ones((4, 3)), np.ones(4), "h: expected at least one elem"),
     ],
 )
 def test_bad_input_of_the_readout_is_named(h, table, bias, message):

@@ -4,7 +4,7 @@ from helpers.witnesses import generators, sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.ops import attention, cached_keep, causal_keep, padding_keep, window_keep
+from transformer_core.ops import cached_keep, causal_keep, padding_keep, window_keep
 
 
 @pytest.mark.equation("eq:causal-keep")
@@ -24,29 +24,6 @@ def test_every_query_attends_to_the_tokens_and_not_to_the_padding(rng, batch, le
     assert keep.dtype == bool and keep.shape == (batch, 1, 1, length)
     for sequence, key in np.ndindex(batch, length):
         assert keep[sequence, 0, 0, key] == (key < lengths[sequence])
-
-
-@given(generators, sizes, sizes, sizes)
-def test_the_two_combine_to_one_mask_for_attention(rng, batch, heads, length):
-    lengths = rng.integers(0, length + 1, batch)
-    keep = padding_keep(lengths, length) & causal_keep(length)
-    assert keep.shape == (batch, 1, length, length)
-    query, key, value = rng.normal(size=(3, batch, heads, length, 2))
-    _, cache = attention(query, key, value, keep)
-    assert np.array_equal(cache.weights > 0, np.broadcast_to(keep, cache.weights.shape))
-
-
-@given(generators, sizes, sizes, sizes)
-def test_what_stands_in_the_padding_does_not_matter(rng, batch, queries, keys):
-    lengths = rng.integers(0, keys + 1, batch)
-    keep = padding_keep(lengths, keys)[:, 0]
-    query = rng.normal(size=(batch, queries, 3))
-    key, value = rng.normal(size=(2, batch, keys, 3))
-    output, _ = attention(query, key, value, keep)
-    padding = np.arange(keys) >= lengths[:, None]
-    key[padding] += 9
-    value[padding] -= 9
-    assert np.array_equal(attention(query, key, value, keep)[0], output)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
@@ -85,11 +62,6 @@ def test_a_window_of_w_has_w_keys_of_which_one_is_the_position_itself(length, wi
     for t in range(length):
         (seen,) = np.nonzero(keep[t])
         assert seen.tolist() == list(range(max(0, t - window + 1), t + 1))
-
-
-def test_a_window_as_long_as_the_sequence_is_the_past():
-    assert np.array_equal(window_keep(5, 5), causal_keep(5))
-    assert not np.array_equal(window_keep(5, 4), causal_keep(5))
 
 
 @pytest.mark.parametrize("window", [0, -1, 2.0, None])

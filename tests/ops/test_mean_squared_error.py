@@ -38,13 +38,6 @@ def test_a_perfect_prediction_has_no_loss_and_no_gradient(rng):
     assert not mean_squared_error_backward(1, cache).any()
 
 
-@pytest.mark.parametrize(
-    "prediction, target, message",
-    [
-        (np.ones((2, 3)), np.ones((3, 2)), r"target: .* \(2, 3\), got \(3, 2\)"),
-        (np.ones((2, 3)), np.ones(3), r"target: expected shape \(2, 3\), got \(3,\)"),
-    ],
-)
-def test_bad_input_is_named(prediction, target, message):
-    with pytest.raises(ValueError, match=message):
-        mean_squared_error(prediction, target)
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"target: expected shape \(2, 3\), got \(3, 2\)"):
+        mean_squared_error(np.ones((2, 3)), np.ones((3, 2)))

@@ -16,23 +16,6 @@ def test_entries_follow_the_formula():
             assert np.isclose(table[t, 2 * i + 1], np.cos(angle), atol=1e-15)
 
 
-def test_the_first_position_alternates_zero_and_one():
-    assert np.array_equal(sinusoidal_positions(1, 6), [[0, 1, 0, 1, 0, 1]])
-
-
-@given(st.integers(1, 50), st.integers(1, 10))
-def test_every_position_has_the_same_length(length, pairs):
-    table = sinusoidal_positions(length, 2 * pairs)
-    assert np.allclose((table**2).sum(axis=1), pairs, rtol=1e-12)
-
-
-@given(st.integers(2, 30), st.integers(1, 10))
-def test_inner_products_depend_on_the_distance_alone(length, pairs):
-    table = sinusoidal_positions(length, 2 * pairs)
-    products = table @ table.T
-    assert np.allclose(products[1:, 1:], products[:-1, :-1], atol=1e-12)
-
-
 @pytest.mark.equation("eq:positions-similarity")
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(1, 10))
 def test_inner_products_are_sums_of_cosines(t, shift, pairs):

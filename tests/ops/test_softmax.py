@@ -105,22 +105,14 @@ def test_a_mask_that_keeps_everything_changes_nothing(rng, rows, columns):
     assert np.array_equal(masked, softmax(x)[0])
 
 
+@pytest.mark.parametrize(
+    "first, keep",
+    [(-np.inf, None), (-np.inf, np.array([[True], [True]])), (1.0, np.array([[False], [True]]))],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
-def test_a_row_that_keeps_nothing_gets_zeros(rng, dtype):
+def test_a_row_of_nothing_gets_zeros(rng, dtype, first, keep):
     x = rng.normal(size=(2, 3)).astype(dtype)
-    keep = np.array([[False], [True]])
-    with np.errstate(all="raise"):
-        weights, cache = softmax(x, keep)
-        dx = softmax_backward(np.ones_like(x), cache)
-    assert (weights[0] == 0).all() and (dx[0] == 0).all()
-    assert np.isclose(weights[1].sum(), 1)
-
-
-@pytest.mark.parametrize("keep", [None, np.array([[True], [True]])])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
-def test_a_row_of_minus_infinities_gets_zeros(rng, dtype, keep):
-    x = rng.normal(size=(2, 3)).astype(dtype)
-    x[0] = -np.inf
+    x[0] = first
     with np.errstate(all="raise"):
         weights, cache = softmax(x, keep)
         dx = softmax_backward(np.ones_like(x), cache)
@@ -168,13 +160,8 @@ def test_bad_input_is_named(x, keep, message):
         softmax(x, keep)
 
 
-@pytest.mark.parametrize(
-    "x, message",
-    [
-        (np.ones(()), r"x: expected shape \(\.\.\., S\), got \(\)"),
-        (np.ones((2, 3), int), "x: expected .*floating-point numbers, got int64"),
-    ],
-)
-def test_bad_input_of_the_logarithm_is_named(x, message):
-    with pytest.raises(ValueError, match=message):
-        log_softmax(x)
+def test_bad_input_of_the_logarithm_is_named():
+    with pytest.raises(ValueError, match=r"x: expected shape \(\.\.\., S\), got \(\)"):
+        log_softmax(np.ones(()))
+    with pytest.raises(ValueError, match="x: expected .*floating-point numbers, got int64"):
+        log_softmax(np.ones((2, 3), int))

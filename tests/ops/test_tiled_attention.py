@@ -279,19 +279,13 @@ def test_memory_does_not_grow_with_the_square(rng):
     ],
 )
 def test_bad_input_is_named(changed, message):
-    arguments = {
-        "query": np.ones((2, 4, 3)),
-        "key": np.ones((2, 5, 3)),
-        "value": np.ones((2, 5, 6)),
-    }
+    query, key, value = np.ones((2, 4, 3)), np.ones((2, 5, 3)), np.ones((2, 5, 6))
     with pytest.raises(ValueError, match=message):
-        tiled_attention(**(arguments | changed))
+        tiled_attention(**({"query": query, "key": key, "value": value} | changed))
 
 
-def test_a_cotangent_of_another_shape_is_named(rng):
+def test_a_cotangent_of_another_shape_than_the_log_sum_exp_is_named(rng):
     query, key, value, doutput = draw(rng)
     _, cache = tiled_attention(query, key, value)
-    with pytest.raises(ValueError, match=r"doutput: expected shape \(2, 2, 5, 4\)"):
-        tiled_attention_backward(doutput[0], cache)
     with pytest.raises(ValueError, match=r"dlog_sum_exp: expected shape \(2, 2, 5\)"):
         tiled_attention_backward(doutput, cache, doutput)
