@@ -6,12 +6,15 @@ import sys
 import tracemalloc
 import warnings
 from fnmatch import fnmatch
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.witnesses import randomise
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
 from transformer_core.interop import load, save, weights
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
@@ -41,6 +44,22 @@ def rng():
     return np.random.default_rng(0)
 
 
+def assert_same_parameters(found, expected):
+    assert found.parameters().keys() == expected.parameters().keys()
+    for name, array in expected.parameters().items():
+        assert np.array_equal(found.parameters()[name], array), name
+        assert found.parameters()[name].dtype == array.dtype
+
+
+IDS = np.array([[3, 0, 5], [7, 7, 1]])
+
+
+def run(name, model):
+    """Return the output of a model, and its cache."""
+    context = {"segment_ids": np.array([[0, 1, 1], [0, 0, 1]])} if "bert" in name else {}
+    return model.forward(IDS, **context)
+
+
 MODELS = {
     "llama": modern(),
     "llama, not tied": modern(tied=False),
@@ -59,13 +78,9 @@ def test_what_is_loaded_is_what_was_saved(name, tmp_path):
     save(model, None, tmp_path / "folder")
     found, tokenizer = load(tmp_path / "folder")
     assert tokenizer is None and type(found) is type(model)
-    assert found.parameters().keys() == model.parameters().keys()
-    for key, array in model.parameters().items():
-        assert np.array_equal(found.parameters()[key], array), key
-        assert found.parameters()[key].dtype == array.dtype == np.float32
-    ids = np.array([[3, 0, 5], [7, 7, 1]])
-    context = {"segment_ids": np.array([[0, 1, 1], [0, 0, 1]])} if "bert" in name else {}
-    assert np.array_equal(found.forward(ids, **context)[0], model.forward(ids, **context)[0])
+    assert_same_parameters(found, model)
+    assert found.spec.dtype == "float32"
+    assert np.array_equal(run(name, found)[0], run(name, model)[0])
     save(found, None, tmp_path / "again")
     for file in (WEIGHTS, "config.json"):
         assert (tmp_path / "again" / file).read_bytes() == (tmp_path / "folder" / file).read_bytes()
@@ -76,10 +91,8 @@ def test_what_is_loaded_can_be_trained_in_place_and_recomputed(name, tmp_path):
     save(MODELS[name], None, tmp_path / "folder")
     model, _ = load(tmp_path / "folder")
     lean, _ = load(tmp_path / "folder", recompute=True)
-    ids = np.array([[3, 0, 5], [7, 7, 1]])
-    context = {"segment_ids": np.zeros_like(ids)} if "bert" in name else {}
-    y, cache = model.forward(ids, **context)
-    found, lean_cache = lean.forward(ids, **context)
+    y, cache = run(name, model)
+    found, lean_cache = run(name, lean)
     assert held(lean_cache) < 0.8 * held(cache)
     assert np.array_equal(found, y)
     dy = rng().standard_normal(y.shape).astype(np.float32)
@@ -124,8 +137,7 @@ def test_an_array_is_read_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(weights, "PIECE", 20)
     monkeypatch.setattr(weights.Weights, "read", counted)
     model, _ = load(tmp_path / "folder")
-    for name, array in gpt.parameters().items():
-        assert np.array_equal(model.parameters()[name], array), name
+    assert_same_parameters(model, gpt)
     assert max(counts) == 16  # two rows of the width 8
 
 
@@ -135,11 +147,10 @@ def test_a_bert_without_the_parts_of_the_published_one_is_the_same_function(tmp_
     randomise(model, rng())
     save(model, None, tmp_path / "bert")
     found, _ = load(tmp_path / "bert", "float64")
-    ids = np.array([[3, 0, 5], [7, 7, 1]])
     given = {name: array.astype(np.float64) for name, array in model.parameters().items()}
     model.set_parameters(given)
-    expected, _ = model.forward(ids)
-    logits, _ = found.forward(ids, segment_ids=np.zeros_like(ids))
+    expected, _ = model.forward(IDS)
+    logits, _ = found.forward(IDS, segment_ids=np.zeros_like(IDS))
     np.testing.assert_allclose(logits, expected, atol=1e-12)
 
 
@@ -172,27 +183,58 @@ def headed(header, data=b"\0" * 8):
 
 
 ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+BYTES = {  # what becomes of the file of weights
+    "truncated": lambda whole: whole[:-1],
+    "truncated in its header": lambda whole: whole[:40],
+    "empty": lambda whole: b"",
+    "header too long": lambda whole: b"\xff" * 7 + b"\x7f" + whole[8:],
+    "no JSON": lambda whole: headed(b"{" * 50),
+    "overlapping": lambda whole: headed({"a": ONE, "b": ONE}),
+    "outside the file": lambda whole: headed({"a": ONE | {"data_offsets": [0, 1 << 60]}}),
+    "larger than its bytes": lambda whole: headed({"a": ONE | {"shape": [1 << 40, 1 << 40]}}),
+}
+SETTINGS = {  # what is changed in config.json, and what is said of it
+    "another architecture": (
+        {"architectures": ["MistralForCausalLM"]},
+        "architectures: expected one of .*, got 'MistralForCausalLM'",
+    ),
+    "no architecture": ({"architectures": "gone"}, "architectures: .* got None"),
+    "unknown activation": (
+        {"hidden_act": "quick_gelu"},
+        "hidden_act: expected one of .*, got 'quick_gelu'",
+    ),
+    "another width": ({"hidden_size": 16}, "expected the shape"),
+    "width no number": ({"hidden_size": "8"}, "config.json: hidden_size: expected"),
+    "heads that share badly": ({"num_key_value_heads": 3}, "expected the shape|key"),
+    "more layers": ({"num_hidden_layers": 3}, "expected 'model.layers.2"),
+    "fewer layers": ({"num_hidden_layers": 1}, "got 'model.layers.1"),
+    "other rotary positions": (
+        {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}},
+        "rope_type: expected one of default, linear, llama3, got 'yarn'",
+    ),
+    "biases that are not there": ({"mlp_bias": True}, "mlp_bias: expected False"),
+    "another model type": (
+        {"model_type": "mistral"},
+        "config.json: model_type: expected 'llama', got 'mistral'",
+    ),
+    "windows": (
+        {"use_sliding_window": True, "sliding_window": 4},
+        "config.json: use_sliding_window: expected False, got True",
+    ),
+    "another base of the rotation": (
+        {"rope_theta": 5e5},
+        "rope_parameters: rope_theta: expected 500000.0, as in rope_theta, got 10000.0",
+    ),
+    "another scaling of the rotation": (
+        {"rope_scaling": {"type": "linear", "factor": 2.0}},
+        "config.json: rope_parameters: rope_type: expected 'linear', .* got 'default'",
+    ),
+    "a rotation of a part": (
+        {"partial_rotary_factor": 0.5},
+        "config.json: partial_rotary_factor: expected 1.0, got 0.5",
+    ),
+}
 DAMAGE = {
-    "truncated": (lambda f: raw(f, lambda b: b[:-1]), "whole safetensors file"),
-    "truncated in its header": (lambda f: raw(f, lambda b: b[:40]), "whole safetensors file"),
-    "empty": (lambda f: raw(f, lambda b: b""), "whole safetensors file"),
-    "header too long": (
-        lambda f: raw(f, lambda b: b"\xff" * 7 + b"\x7f" + b[8:]),
-        "whole safetensors file",
-    ),
-    "no JSON": (lambda f: raw(f, lambda b: headed(b"{" * 50)), "whole safetensors file"),
-    "overlapping": (
-        lambda f: raw(f, lambda b: headed({"a": ONE, "b": ONE})),
-        "whole safetensors file",
-    ),
-    "outside the file": (
-        lambda f: raw(f, lambda b: headed({"a": ONE | {"data_offsets": [0, 1 << 60]}})),
-        "whole safetensors file",
-    ),
-    "larger than its bytes": (
-        lambda f: raw(f, lambda b: headed({"a": ONE | {"shape": [1 << 40, 1 << 40]}})),
-        "whole safetensors file",
-    ),
     "eight bits": (
         lambda f: raw(f, lambda b: headed({"a": ONE | {"dtype": "F8_E4M3", "shape": [8]}})),
         "a: expected one of F64, F32, F16, BF16, got F8_E4M3",
@@ -213,28 +255,6 @@ DAMAGE = {
         lambda f: arrays(f, lambda a: a["model.norm.weight"].fill(np.nan)),
         "model.norm.weight: expected finite numbers",
     ),
-    "another architecture": (
-        lambda f: config(f, architectures=["MistralForCausalLM"]),
-        "architectures: expected one of .*, got 'MistralForCausalLM'",
-    ),
-    "no architecture": (lambda f: config(f, architectures="gone"), "architectures: .* got None"),
-    "unknown activation": (
-        lambda f: config(f, hidden_act="quick_gelu"),
-        "hidden_act: expected one of .*, got 'quick_gelu'",
-    ),
-    "another width": (lambda f: config(f, hidden_size=16), "expected the shape"),
-    "width no number": (lambda f: config(f, hidden_size="8"), "config.json: hidden_size: expected"),
-    "heads that share badly": (
-        lambda f: config(f, num_key_value_heads=3),
-        "expected the shape|key",
-    ),
-    "more layers": (lambda f: config(f, num_hidden_layers=3), "expected 'model.layers.2"),
-    "fewer layers": (lambda f: config(f, num_hidden_layers=1), "got 'model.layers.1"),
-    "other rotary positions": (
-        lambda f: config(f, rope_parameters={"rope_type": "yarn", "factor": 4.0}),
-        "rope_type: expected one of default, linear, llama3, got 'yarn'",
-    ),
-    "biases that are not there": (lambda f: config(f, mlp_bias=True), "mlp_bias: expected False"),
     "no config": (lambda f: (f / "config.json").unlink(), "expected config.json, got none"),
     "config no JSON": (lambda f: (f / "config.json").write_text("{"), "expected whole JSON"),
     "config a list": (lambda f: (f / "config.json").write_text("[]"), "expected settings by name"),
@@ -247,31 +267,15 @@ DAMAGE = {
         lambda f: (f / "tokenizer.json").write_text("{"),
         "tokenizer.json: expected whole JSON",
     ),
-    "another model type": (
-        lambda f: config(f, model_type="mistral"),
-        "config.json: model_type: expected 'llama', got 'mistral'",
-    ),
-    "windows": (
-        lambda f: config(f, use_sliding_window=True, sliding_window=4),
-        "config.json: use_sliding_window: expected False, got True",
-    ),
-    "another base of the rotation": (
-        lambda f: config(f, rope_theta=5e5),
-        "rope_parameters: rope_theta: expected 500000.0, as in rope_theta, got 10000.0",
-    ),
-    "another scaling of the rotation": (
-        lambda f: config(f, rope_scaling={"type": "linear", "factor": 2.0}),
-        "config.json: rope_parameters: rope_type: expected 'linear', .* got 'default'",
-    ),
-    "a rotation of a part": (
-        lambda f: config(f, partial_rotary_factor=0.5),
-        "config.json: partial_rotary_factor: expected 1.0, got 0.5",
-    ),
     "a token no number": (
         lambda f: (f / "generation_config.json").write_text('{"eos_token_id": [2, "x"]}'),
         "eos_token_id: expected a whole number of at least -1, got 'x'",
     ),
 }
+for case, damage in BYTES.items():
+    DAMAGE[case] = partial(raw, change=damage), "whole safetensors file"
+for case, (changes, said) in SETTINGS.items():
+    DAMAGE[case] = partial(config, **changes), said
 
 
 @pytest.mark.parametrize("name", DAMAGE)
@@ -390,8 +394,7 @@ def test_shards_are_read(folder):
     expected, _ = load(folder)
     sharded(folder)
     found, _ = load(folder)
-    for name, array in expected.parameters().items():
-        assert np.array_equal(found.parameters()[name], array)
+    assert_same_parameters(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -453,8 +456,7 @@ def test_older_names_and_buffers_are_read(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found, _ = load(tmp_path / "bert")
-    for name, array in expected.parameters().items():
-        assert np.array_equal(found.parameters()[name], array)
+    assert_same_parameters(found, expected)
 
 
 def test_what_an_architecture_has_no_use_for_is_left_out_with_a_warning(tmp_path):
@@ -475,8 +477,7 @@ def test_a_file_without_the_beginning_of_its_names_is_read(tmp_path):
 
     arrays(tmp_path / "gpt2", shorter)
     found, _ = load(tmp_path / "gpt2")
-    for name, array in MODELS["gpt2"].parameters().items():
-        assert np.array_equal(found.parameters()[name], array)
+    assert_same_parameters(found, MODELS["gpt2"])
 
 
 def test_a_head_that_is_not_there_is_the_table_with_a_warning(folder):
@@ -565,9 +566,6 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_refused(tmp_path):
 
 
 def pieces(number):
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
-
     return Tokenizer(WordPiece({f"w{i}": i for i in range(number)}, unk_token="w0"))
 
 
@@ -659,9 +657,6 @@ def test_a_panic_of_the_library_is_an_error(name, folder):
 
 
 def test_the_ids_of_tokens_with_a_meaning_are_those_of_the_tokenizer(tmp_path):
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
-
     pairs = Tokenizer(WordPiece({"[UNK]": 0, "a": 1, "<|endoftext|>": 7}, unk_token="[UNK]"))
     for name, tokenizer, end in (
         ("with", pairs, 7),
@@ -705,9 +700,7 @@ def test_what_is_no_folder_is_fetched_from_the_hub_without_its_folders(folder, m
 
     hub = SimpleNamespace(snapshot_download=snapshot_download)
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    expected, found = load(folder)[0].parameters(), load("owner/name")[0].parameters()
-    for name, array in expected.items():
-        assert np.array_equal(found[name], array)
+    assert_same_parameters(load("owner/name")[0], load(folder)[0])
     fetched = {path.name for path in (folder.parent / "fetched").iterdir()}
     assert fetched == {"config.json", WEIGHTS}
 
