@@ -9,6 +9,7 @@ from helpers.witnesses import (
     assert_exact,
     broadcastable,
     generators,
+    gradients_of,
     named,
     padding,
     randomise,
@@ -151,20 +152,6 @@ def test_a_stream_that_attends_to_itself_is_self_attention(rng, batch, length, h
 
 
 @given(generators, sizes, sizes, sizes, sizes, sizes)
-def test_the_order_of_the_source_does_not_matter(rng, batch, queries, keys, heads, width):
-    layer, x, source = draw(rng, batch, queries, keys, heads, width)
-    order = rng.permutation(keys)
-    dy = rng.normal(size=x.shape)
-    y, cache = layer.forward(x, source)
-    permuted, permuted_cache = layer.forward(x, source[:, order])
-    assert np.allclose(permuted, y, rtol=1e-10, atol=1e-10)
-    dx, dsource, _ = layer.backward(dy, cache)
-    permuted_dx, permuted_dsource, _ = layer.backward(dy, permuted_cache)
-    assert np.allclose(permuted_dx, dx, rtol=1e-9, atol=1e-9)
-    assert np.allclose(permuted_dsource, dsource[:, order], rtol=1e-9, atol=1e-9)
-
-
-@given(generators, sizes, sizes, sizes, sizes, sizes)
 def test_padding_of_the_source_gets_no_gradient(rng, batch, queries, keys, heads, width):
     layer, x, source = draw(rng, batch, queries, keys, heads, width)
     lengths = rng.integers(0, keys + 1, batch)
@@ -201,10 +188,8 @@ def test_the_outputs_follow_the_order_of_the_queries(rng, batch, queries, keys, 
     permuted, permuted_cache = layer.forward(x[:, order], source, keep[:, :, order])
     assert np.allclose(permuted, y[:, order], rtol=1e-10, atol=1e-10)
     dx, dsource, grads = layer.backward(dy, cache)
-    dx_permuted, *others = layer.backward(dy[:, order], permuted_cache)
-    assert_close(
-        named([dx_permuted, others[0]]) | others[1], named([dx[:, order], dsource]) | grads
-    )
+    expected = named([dx[:, order], dsource]) | grads
+    assert_close(gradients_of(layer, dy[:, order], permuted_cache), expected)
 
 
 def test_the_bias_of_the_keys_gets_no_gradient(rng):
@@ -241,11 +226,9 @@ def test_bad_sizes_are_named(rng, kind, width, heads, message):
     [
         ({"x": np.ones((3, 6))}, r"x: expected shape \(B, T, D\), got \(3, 6\)"),
         ({"x": np.ones((2, 3, 5))}, r"source: .* \(2, S, 5\), got \(2, 4, 6\)"),
-        ({"x": [1.0]}, "x: expected a NumPy array, got list"),
         ({"source": np.ones((2, 4, 5))}, r"source: .* \(2, S, 6\), got \(2, 4, 5\)"),
         ({"source": np.ones((1, 4, 6))}, r"source: .* \(2, S, 6\), got \(1, 4, 6\)"),
         ({"source": np.ones((2, 0, 6))}, "source: expected at least one element"),
-        ({"source": None}, "source: expected a NumPy array, got NoneType"),
         ({"keep": np.ones((3, 4))}, "keep: expected booleans, .* got float64"),
         ({"keep": np.ones((3, 3), bool)}, r"\(2, 2, 3, 4\), got \(3, 3\)"),
     ],
@@ -255,10 +238,3 @@ def test_bad_input_is_named(rng, changed, message):
     arguments = {"x": np.ones((2, 3, 6)), "source": np.ones((2, 4, 6)), "keep": None}
     with pytest.raises(ValueError, match=message):
         layer.forward(**(arguments | changed))
-
-
-def test_a_cotangent_of_another_shape_is_named(rng):
-    layer, x, source = draw(rng, 2, 3, 4, 2, 3)
-    _, cache = layer.forward(x, source)
-    with pytest.raises(ValueError, match=r"dy: .* \(2, 3, 6\), got \(2, 4, 6\)"):
-        layer.backward(np.ones((2, 4, 6)), cache)

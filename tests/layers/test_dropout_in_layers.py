@@ -5,7 +5,6 @@ from helpers.witnesses import arrays_in, generators, normal, randomise, sizes
 from hypothesis import given
 
 from transformer_core.layers import (
-    EncoderLayer,
     FeedForward,
     LayerNorm,
     LayerSpec,
@@ -105,8 +104,6 @@ def test_training_is_repeatable_and_differs_from_evaluation(rng):
         lambda rng: MultiHeadSelfAttention(6, 2, rng, dropout=1.0),
         lambda rng: MultiHeadCrossAttention(6, 2, rng, dropout=1.0),
         lambda rng: Residual(FeedForward(6, 7, rng), LayerNorm(6), "pre", dropout=1.0),
-        lambda rng: EncoderLayer(LayerSpec(6, 2, 7, "pre", dropout=1.0), rng),
-        lambda rng: encoder(rng, np.float32, dropout=1.0),
     ],
 )
 def test_a_bad_rate_is_named(rng, build):

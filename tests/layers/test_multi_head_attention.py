@@ -1,15 +1,7 @@
 import numpy as np
 import pytest
 from helpers.cases import LAYERS
-from helpers.witnesses import (
-    assert_close,
-    broadcastable,
-    causal,
-    generators,
-    padding,
-    randomise,
-    sizes,
-)
+from helpers.witnesses import broadcastable, causal, generators, randomise, sizes
 from hypothesis import given
 
 from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
@@ -48,65 +40,6 @@ def test_each_head_attends_by_itself(rng, batch, length, heads, width):
 
 
 @given(generators, sizes, sizes, sizes, sizes)
-def test_the_outputs_follow_the_order_of_the_positions(rng, batch, length, heads, width):
-    layer, x = draw(rng, batch, length, heads, width)
-    keep = rng.random((batch, 1, length, length)) < 0.7
-    order = rng.permutation(length)
-    y, cache = layer.forward(x, keep)
-    permuted, permuted_cache = layer.forward(x[:, order], keep[:, :, order][..., order])
-    assert np.allclose(permuted, y[:, order], rtol=1e-10, atol=1e-10)
-    dy = rng.normal(size=y.shape)
-    dx, grads = layer.backward(dy, cache)
-    permuted_dx, permuted_grads = layer.backward(dy[:, order], permuted_cache)
-    assert_close({"x": permuted_dx} | permuted_grads, {"x": dx[:, order]} | grads)
-
-
-@given(generators, sizes, sizes, sizes, sizes)
-def test_sequences_of_a_batch_do_not_see_each_other(rng, batch, length, heads, width):
-    layer, x = draw(rng, batch, length, heads, width)
-    together, cache = layer.forward(x, causal(length))
-    alone = [layer.forward(sequence[None], causal(length)) for sequence in x]
-    assert np.allclose(together, [y[0] for y, _ in alone], rtol=1e-10, atol=1e-10)
-    dy = rng.normal(size=x.shape)
-    dx, grads = layer.backward(dy, cache)
-    parts = [layer.backward(dy[b : b + 1], cache) for b, (_, cache) in enumerate(alone)]
-    total = {name: sum(part[name] for _, part in parts) for name in grads}
-    total["x"] = np.concatenate([part_dx for part_dx, _ in parts])
-    assert_close({"x": dx} | grads, total)
-
-
-@given(generators, sizes, sizes, sizes, sizes)
-def test_a_causal_output_does_not_see_the_future(rng, batch, length, heads, width):
-    layer, x = draw(rng, batch, length, heads, width)
-    y, cache = layer.forward(x, causal(length))
-    now = rng.integers(length)
-    dy = rng.normal(size=y.shape)
-    dy[:, now + 1 :] = 0
-    dx, _ = layer.backward(dy, cache)
-    assert (dx[:, now + 1 :] == 0).all()
-    x[:, now + 1 :] += 1
-    changed, _ = layer.forward(x, causal(length))
-    assert np.allclose(changed[:, : now + 1], y[:, : now + 1], rtol=1e-10, atol=1e-10)
-
-
-@given(generators, sizes, sizes, sizes, sizes)
-def test_padding_is_not_read_and_gets_no_gradient(rng, batch, length, heads, width):
-    layer, x = draw(rng, batch, length, heads, width)
-    lengths = rng.integers(0, length + 1, batch)
-    padded = np.arange(length) >= lengths[:, np.newaxis]
-    y, cache = layer.forward(x, padding(lengths, length))
-    dy = rng.normal(size=y.shape)
-    dy[padded] = 0  # no loss reads it
-    dx, grads = layer.backward(dy, cache)
-    assert (dx[padded] == 0).all()
-    x[padded] += 1
-    changed, cache = layer.forward(x, padding(lengths, length))
-    assert np.allclose(changed[~padded], y[~padded], rtol=1e-10, atol=1e-10)
-    changed_dx, changed_grads = layer.backward(dy, cache)
-    assert_close({"x": changed_dx} | changed_grads, {"x": dx} | grads)
-
-
-@given(generators, sizes, sizes, sizes, sizes)
 def test_a_query_without_keys_gives_the_bias_and_no_nan(rng, batch, length, heads, width):
     layer, x = draw(rng, batch, length, heads, width)
     keep = broadcastable(rng, batch, heads, length, length)
@@ -116,7 +49,7 @@ def test_a_query_without_keys_gives_the_bias_and_no_nan(rng, batch, length, head
         y, cache = layer.forward(x, keep)
         dx, grads = layer.backward(rng.normal(size=y.shape), cache)
     assert np.array_equal(y[empty], np.tile(layer.output.bias, (empty.sum(), 1)))
-    assert (cache.attention.weights[~full] == 0).all()
+    assert np.array_equal(cache.attention.weights > 0, full)
     assert all(np.isfinite(gradient).all() for gradient in (dx, *grads.values()))
 
 
@@ -165,14 +98,6 @@ def assert_same_product(one, other, tolerance=1e-12):
     longest = max(np.prod([np.linalg.norm(a) for a in pair]) for pair in (one, other))
     difference = np.linalg.norm(one[0] @ one[1] - other[0] @ other[1])
     assert difference <= tolerance * longest
-
-
-def test_a_mask_may_differ_from_head_to_head(rng):
-    layer, x = draw(rng, 2, 4, 2, 3)
-    keep = rng.random((2, 2, 4, 4)) < 0.5
-    _, cache = layer.forward(x, keep)
-    weights = cache.attention.weights
-    assert (weights[~keep] == 0).all() and (weights[keep] > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from helpers.witnesses import generators, normal, randomise, sizes
 from hypothesis import given
 
 from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention, Rotary
-from transformer_core.ops import causal_keep, pairs_to_halves
+from transformer_core.ops import pairs_to_halves
 
 
 @pytest.mark.equation("eq:rotary-backward")
@@ -31,15 +31,6 @@ def attending(transform, seed=1):
     spec = AttentionSpec(4, 6, key_heads=2, transform=transform)
     rng = np.random.default_rng(seed)
     return randomise(MultiHeadSelfAttention(8, spec, rng, np.float64), rng)
-
-
-def test_step_by_step_it_is_the_forward_pass(rng):
-    layer, x = attending("rotary"), normal(rng, (2, 5, 8))
-    whole, _ = layer.forward(x, causal_keep(5))
-    past = layer.begin(2)
-    for t in range(5):
-        y, past = layer.step(x[:, t : t + 1], past)
-        np.testing.assert_allclose(y[:, 0], whole[:, t], rtol=1e-12)
 
 
 @pytest.mark.equation("eq:rotary-permutation")
