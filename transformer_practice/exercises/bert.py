@@ -5,12 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_core import ops
-from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.ops.cross_entropy import CrossEntropyCache
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import Draws, Point, normal, sampler
-from transformer_practice.exercises.train_encoder import at_random
+from transformer_practice.exercises.train_encoder import at_random_point
 
 
 class SmallestBertCache(NamedTuple):
@@ -169,17 +168,10 @@ def bert_points():
     ]
 
 
-def builder(vocabulary, length, width, heads, hidden, placement="pre", dropout=0.0, **settings):
+def builder(vocabulary, length, width, heads, hidden, **settings):
     settings = {"tied": True, "segments": 2, "embedding_norm": True} | settings
-
-    def build(dtype):
-        spec = LayerSpec(
-            width, heads, hidden, placement, dropout=dropout, dtype=np.dtype(dtype).name
-        )
-        stack = StackSpec(vocabulary, length, layers=1)
-        return at_random(Bert(spec, stack, np.random.default_rng(0), **settings))
-
-    return build
+    stack = StackSpec(vocabulary, length, layers=1)
+    return at_random_point(Bert, width, heads, hidden, stack, **settings)
 
 
 EXERCISES = [

@@ -17,7 +17,7 @@ def pretoken_lengths(text: str) -> np.ndarray:
 
 
 def merge_pair(ids: np.ndarray, pair: tuple[int, int], made: int) -> np.ndarray:
-    """Return ids with ``made`` in place of each pair, from the left."""
+    """Return ids with ``made`` in place of each pair, from the left (eq:byte-pairs-merge)."""
     return np.array(byte_pairs.merge_pair(ids.tolist(), pair, made))
 
 
@@ -136,7 +136,7 @@ def piece_points():
 
 EXERCISES = [
     Exercise(forward=pretoken_lengths, points=text_points),
-    Exercise(forward=merge_pair, equations=("eq:byte-pairs-merge",), points=pair_points),
+    Exercise(forward=merge_pair, points=pair_points),
     Exercise(forward=learn_merges, points=word_points),
     Exercise(
         forward=encode_piece,

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from transformer_core.foundation.names import join
 from transformer_core.models import Encoder
 from transformer_practice.engine.exercise import Exercise, LayerExercise
-from transformer_practice.engine.points import Point, sampler
+from transformer_practice.engine.points import sampler
+from transformer_practice.exercises.structure import given
 from transformer_practice.exercises.train_encoder import at_random_point
 
 
@@ -53,15 +54,12 @@ def count_bytes(
 
 def counts(names: str, generic: tuple, other: tuple, special: dict) -> Callable:
     """Return points of whole numbers."""
-
-    def point(name, values):
-        sizes = dict(zip(names.split(", "), values, strict=True))
-        return Point(name, sizes, sizes=sizes)
+    point = given(names, lambda *values: dict(zip(names.split(), values, strict=True)))
 
     def make():
-        first = point("generic", generic)
+        first = point("generic", *generic)
         variants = (first.variant(name, **new) for name, new in special.items())
-        return [first, *variants, point("generic, other sizes", other)]
+        return [first, *variants, point("generic, other sizes", *other)]
 
     return make
 
@@ -107,7 +105,7 @@ EXERCISES = [
     Exercise(
         forward=count_bert_parameters,
         points=counts(
-            "vocabulary, length, width, hidden, layers",
+            "vocabulary length width hidden layers",
             (101, 13, 6, 29, 3),
             (53, 7, 8, 19, 2),
             {"one layer": {"layers": 1}, "no layer": {"layers": 0}, "F = 4 D": {"hidden": 24}},
@@ -116,7 +114,7 @@ EXERCISES = [
     Exercise(
         forward=count_operations,
         points=counts(
-            "batch, length, width, hidden, layers, vocabulary, masked",
+            "batch length width hidden layers vocabulary masked",
             (3, 13, 6, 29, 5, 101, 11),
             (2, 7, 8, 19, 4, 53, 3),
             {
@@ -130,7 +128,7 @@ EXERCISES = [
     Exercise(
         forward=count_bytes,
         points=counts(
-            "batch, length, width, heads, hidden, layers, vocabulary, masked",
+            "batch length width heads hidden layers vocabulary masked",
             (3, 13, 6, 2, 29, 5, 101, 11),
             (2, 7, 9, 3, 19, 4, 53, 5),
             {

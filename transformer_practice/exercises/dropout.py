@@ -1,17 +1,17 @@
 """Chapter 290: dropout."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from transformer_core import ops
-from transformer_core.layers import LayerNorm, Linear, Residual
+from transformer_core.layers import Linear, Residual
 from transformer_core.ops.dropout import DropoutCache
-from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import Draws, drawn, sampler
-from transformer_practice.exercises.attention import draw_attention, relative, sum_of_keys
-from transformer_practice.exercises.residual import draw_across, draw_residual
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem, fresh
+from transformer_practice.engine.points import Draws, sampler
+from transformer_practice.exercises.attention import draw_attention, sum_of_keys
+from transformer_practice.exercises.residual import draw_across, draw_residual, residual, ways
+from transformer_practice.exercises.structure import same_products
 
 
 def with_rate(point, rate):
@@ -42,16 +42,8 @@ def dropout_points():
     ]
 
 
-def linear_in_x(point, outputs):
-    x = point.arguments["x"]
-    y, _ = ops.dropout(x, point.arguments["rate"], drawn_from(point))
-    forth = (point.cotangent * y).sum()
-    return relative((outputs["dx"] * x).sum() - forth, forth)
-
-
-def drawn_from(point):
-    rng = point.arguments["rng"]
-    return None if rng is None else np.random.default_rng(rng.seed)
+def redrawn(x, rate, rng):
+    return ops.dropout(x, rate, fresh(rng))
 
 
 def attention_points():
@@ -90,7 +82,9 @@ def residual_points():
         post.variant("evaluation, Post-LN", rng=None),
         pre,
         pre.variant("evaluation, Pre-LN", rng=None),
-        post.variant("a branch that drops as well", self=around_dropping(5)),
+        post.variant(
+            "a branch that drops as well", self=residual(Dropping, "post", 5, 0.3, seed=11)
+        ),
         dropping(draw_across("a branch that reads a source", "post", 0.3), 0.3),
         draw("generic, other sizes", "pre", 0.4, 3, 2, 7),
     ]
@@ -107,30 +101,6 @@ class Dropping(Linear):
     def backward(self, dy, cache):
         inner, mask = cache
         return super().backward(ops.dropout_backward(dy, mask), inner)
-
-
-def around_dropping(width):
-    def make(dtype):
-        branch = Dropping(width, width, np.random.default_rng(0), dtype)
-        return Residual(branch, LayerNorm(width, dtype), "post", 0.3)
-
-    return drawn(make, seed=11)
-
-
-def ways(point):
-    """What returns past the branch, and what returns through it and the mask."""
-    make, x, _ = point.arguments.values()
-    layer, dy = make(np.float64), point.cotangent
-    _, cache = layer.forward(x, rng=drawn_from(point))
-    back = partial(ops.dropout_backward, cache=cache.dropout)
-    if layer.pre:
-        dnormalised, _ = layer.branch.backward(back(dy), cache.branch)
-        through, _ = layer.norm.backward(dnormalised, cache.norm)
-        skip = dy
-    else:
-        skip, _ = layer.norm.backward(dy, cache.norm)
-        through, _ = layer.branch.backward(back(skip), cache.branch)
-    return {"the skip connection": skip, "the way through the branch": through}
 
 
 def drop_branch(x, rate, rng):
@@ -158,7 +128,7 @@ EXERCISES = [
         forward=ops.dropout,
         inputs=("x",),
         points=dropout_points,
-        theorems=(Theorem("<dx, x> = <dy, y>, with one mask in both", linear_in_x),),
+        theorems=(same_products("<dx, x> = <dy, y>, with one mask in both", "x", of=redrawn),),
     ),
     OpExercise(
         name="attention_with_dropout",

@@ -7,6 +7,7 @@ from transformer_core.layers import Embedding, LearnedPositions, TiedReadout
 from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import Point, drawn, normal, sampler
 from transformer_practice.exercises.attention import relative
+from transformer_practice.exercises.structure import same_products
 
 IDS = np.array([[4, 1, 4, 7, 0], [1, 9, 4, 2, 2], [9, 9, 3, 1, 4]])
 
@@ -88,13 +89,6 @@ def readout_layer_points():
 
 def drawn_readout(vocabulary):
     return drawn(lambda dtype: TiedReadout(vocabulary, dtype), seed=9)
-
-
-def products(point, outputs):
-    """z - b is linear in h and in E alike."""
-    h, table = point.arguments["h"], point.arguments["table"]
-    by_h, by_table = (outputs["dh"] * h).sum(), (outputs["dtable"] * table).sum()
-    return relative(by_h - by_table, by_h)
 
 
 def positions_points():
@@ -204,13 +198,13 @@ EXERCISES = [
         forward=ops.tied_readout,
         inputs=("h", "table", "bias"),
         points=readout_points,
-        theorems=(Theorem("<dh, h> = <dtable, table>", products),),
+        theorems=(same_products("<dh, h> = <dtable, table>", "h", "table"),),
     ),
     LayerExercise(
         forward=TiedReadout.forward,
         inputs=("h", "table"),
         points=readout_layer_points,
-        theorems=(Theorem("<dh, h> = <dtable, table>", products),),
+        theorems=(same_products("<dh, h> = <dtable, table>", "h", "table"),),
     ),
     OpExercise(
         forward=bert_input, inputs=("words", "positions", "segment_table"), points=bert_points

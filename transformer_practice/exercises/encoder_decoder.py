@@ -7,18 +7,13 @@ import numpy as np
 
 from transformer_core.layers import DecoderLayer
 from transformer_core.models import Decoder
-from transformer_core.ops import causal_keep, padding_keep
+from transformer_core.ops import causal_keep
 from transformer_practice.engine.exercise import LayerExercise
 from transformer_practice.engine.points import Draws, Point, sampler
-from transformer_practice.exercises.train_encoder import at_random_point
+from transformer_practice.exercises.train_encoder import at_random_point, one_hidden
 
 
 def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
-    def source_keep(B, S):
-        lengths = np.full(B, S)
-        lengths[0] -= 1
-        return padding_keep(lengths, S)
-
     def build(D=8, H=2, F=7, *, layers=layers, **changed):
         return at_random_point(kind, D, H, F, *layers, **settings, **changed)
 
@@ -28,7 +23,7 @@ def decoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point
         x="B T D",
         source="B S D",
         keep=lambda T: causal_keep(T),
-        source_keep=source_keep,
+        source_keep=lambda B, S: one_hidden(B, S),
         rng=None,
         cotangent="B T D",
     )

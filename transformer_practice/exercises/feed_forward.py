@@ -7,8 +7,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import FeedForward
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import randomise, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.engine.points import sampler
+from transformer_practice.exercises.structure import filled, same_products, seeded
 
 
 def activation_points():
@@ -53,15 +53,8 @@ def gelu_tanh_terms(point):
     }
 
 
-def feed_forward(D, F, activation="relu", bias=None):
-    def build(dtype):
-        rng = np.random.default_rng(5)
-        layer = randomise(FeedForward(D, F, rng, dtype, activation), rng)
-        if bias is not None:
-            layer.hidden.bias[...] = bias
-        return layer
-
-    return build
+def feed_forward(D, F, activation="relu"):
+    return seeded(lambda rng, dtype: FeedForward(D, F, rng, dtype, activation))
 
 
 def feed_forward_points():
@@ -71,29 +64,17 @@ def feed_forward_points():
         generic,
         generic.variant("GELU with tanh", self=feed_forward(4, 7, "gelu_tanh")),
         draw("F = D", 2, 3, 5, 5),
-        generic.variant("every unit on", self=feed_forward(4, 7, bias=100.0)),
-        generic.variant("every unit off", self=feed_forward(4, 7, bias=-100.0)),
+        generic.variant("every unit on", self=filled(feed_forward(4, 7), "hidden.bias", 100)),
+        generic.variant("every unit off", self=filled(feed_forward(4, 7), "hidden.bias", -100)),
         draw("one sequence", 1, 3, 4, 7),
         draw("generic, other sizes", 3, 2, 5, 6),
     ]
 
 
-def second_map(point, outputs):
-    build, x = point.arguments.values()
-    layer = build(np.float64)
-    y, _ = layer.forward(x)
-    return difference(
-        (outputs["doutput.weight"] * layer.output.weight).sum(),
-        (point.cotangent * (y - layer.output.bias)).sum(),
-    )
-
-
-def first_map(point, outputs):
-    build, x = point.arguments.values()
-    return difference(
-        (outputs["dhidden.weight"] * build(np.float64).hidden.weight).sum(),
-        (outputs["dx"] * x).sum(),
-    )
+def without_output_bias(self, x):
+    layer = self(np.float64)
+    y, cache = layer.forward(x)
+    return y - layer.output.bias, cache
 
 
 def activation(name, **about):
@@ -109,8 +90,12 @@ EXERCISES = [
         inputs=("x",),
         points=feed_forward_points,
         theorems=(
-            Theorem("<dW_2, W_2> = <dy, y - b_2>: y is linear in W_2", second_map),
-            Theorem("<dW_1, W_1> = <dx, x>: both are <dh, x W_1>", first_map),
+            same_products(
+                "<dW_2, W_2> = <dy, y - b_2>: y is linear in W_2",
+                "output.weight",
+                of=without_output_bias,
+            ),
+            same_products("<dW_1, W_1> = <dx, x>: both are <dh, x W_1>", "hidden.weight", "x"),
         ),
     ),
 ]

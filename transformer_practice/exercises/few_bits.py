@@ -7,22 +7,23 @@ from transformer_core.optim import clip_by_global_norm, unscale
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point, normal
 from transformer_practice.exercises.sampling import Given
+from transformer_practice.exercises.structure import given
 
 
 def to_bfloat16(x: np.ndarray) -> np.ndarray:
-    """Return the nearest numbers of bfloat16, of two the even one."""
+    """Return the nearest numbers of bfloat16, of two the even one (eq:round-to)."""
     return ops.round_to(x, "bfloat16")
 
 
 def to_bfloat16_at_random(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return a neighbour in bfloat16: the upper one where the number falls on its share."""
+    """Return the upper neighbour where a number falls on its share (eq:stochastic-rounding)."""
     return ops.round_to(x, "bfloat16", Given(numbers))
 
 
 def scaled_step(
     parameter: np.ndarray, grad: np.ndarray, scale: float, streak: int, max_norm: float
 ) -> tuple[np.ndarray, float, int]:
-    """Take a step of length 1 along the gradient of a scaled loss, if it is finite."""
+    """Step along the finite gradient of a scaled loss (eq:loss-scaling, eq:dynamic-scale)."""
     grads = unscale({"grad": grad}, scale)
     if grads is None:
         return parameter, scale / 2, 0
@@ -36,10 +37,7 @@ def scaled_step(
 def rounding_points():
     x = normal(3, 4, 7) * 10.0 ** np.arange(-3, 4)
     steps = np.array([1.0, 3, 5, 7, 128, 200, 254])
-
-    def point(name, x):
-        return Point(name, {"x": x})
-
+    point = given("x")
     return [
         point("generic", x),
         point("numbers that bfloat16 has", ops.round_to(x, "bfloat16")),
@@ -57,10 +55,7 @@ def rounding_points():
 def random_points():
     rng = np.random.default_rng(4)
     x = normal(6, 3, 5) * 10.0 ** np.arange(-2, 3)
-
-    def point(name, x, numbers):
-        return Point(name, {"x": x, "numbers": numbers})
-
+    point = given("x numbers")
     return [
         point("generic", x, rng.random(x.shape)),
         point("all negative", -np.abs(x), rng.random(x.shape)),
@@ -98,10 +93,7 @@ def matrix_points():
     matrix = normal(7, 4, 9) * np.array([[1], [30], [0.02], [5]])
     with_zeros = matrix.copy()
     with_zeros[2] = 0
-
-    def point(name, matrix):
-        return Point(name, {"matrix": matrix}, sizes=dict(zip("NM", matrix.shape, strict=True)))
-
+    point = given("matrix", lambda matrix: dict(zip("NM", matrix.shape, strict=True)))
     return [
         point("generic", matrix),
         point("rows of equal size", normal(9, 3, 5)),
@@ -112,15 +104,8 @@ def matrix_points():
 
 
 EXERCISES = [
-    Exercise(forward=to_bfloat16, equations=("eq:round-to",), points=rounding_points),
-    Exercise(
-        forward=to_bfloat16_at_random, equations=("eq:stochastic-rounding",), points=random_points
-    ),
-    Exercise(
-        forward=scaled_step,
-        equations=("eq:loss-scaling, eq:dynamic-scale",),
-        points=step_points,
-        returns=("parameter", "scale", "streak"),
-    ),
+    Exercise(forward=to_bfloat16, points=rounding_points),
+    Exercise(forward=to_bfloat16_at_random, points=random_points),
+    Exercise(forward=scaled_step, points=step_points, returns=("parameter", "scale", "streak")),
     Exercise(forward=ops.round_rows, points=matrix_points, returns=("whole", "scales")),
 ]

@@ -6,7 +6,7 @@ from transformer_core import ops
 from transformer_core.layers import Linear, LoraLinear
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import randomise, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.exercises.structure import filled, same_products, seeded
 
 
 def low_rank_points():
@@ -33,33 +33,12 @@ def low_rank_points():
     ]
 
 
-def products_agree(point, outputs):
-    a, b = point.arguments["a"], point.arguments["b"]
-    return difference((outputs["da"] * a).sum(), (outputs["db"] * b).sum())
-
-
-def adjoint(point, outputs):
-    y, _ = ops.low_rank(**point.arguments)
-    x = point.arguments["x"]
-    return difference((outputs["dx"] * x).sum(), (point.cotangent * y).sum())
-
-
 def lora_layer(D_in, r, D_out, alpha=9.0, bias=True):
-    def build(dtype):
-        rng = np.random.default_rng(5)
+    def make(rng, dtype):
         linear = randomise(Linear(D_in, D_out, rng, dtype, bias), rng)
-        return randomise(LoraLinear(linear, r, alpha, rng), rng)
+        return LoraLinear(linear, r, alpha, rng)
 
-    return build
-
-
-def new_adapter(D_in, r, D_out):
-    def build(dtype):
-        layer = lora_layer(D_in, r, D_out)(dtype)
-        layer.b[...] = 0
-        return layer
-
-    return build
+    return seeded(make)
 
 
 def layer_points():
@@ -67,7 +46,7 @@ def layer_points():
     generic = draw("generic", 4, 5, 6, 2, 7)
     return [
         generic,
-        generic.variant("B = 0: a new adapter", self=new_adapter(6, 2, 7)),
+        generic.variant("B = 0: a new adapter", self=filled(lora_layer(6, 2, 7), "b", 0)),
         generic.variant("alpha = r: a scale of 1", self=lora_layer(6, 2, 7, alpha=2.0)),
         generic.variant("no bias", self=lora_layer(6, 2, 7, bias=False)),
         draw("generic, other sizes", 2, 7, 5, 3, 4),
@@ -115,10 +94,10 @@ EXERCISES = [
         inputs=("x", "a", "b"),
         points=low_rank_points,
         theorems=(
-            Theorem(
-                "<da, A> = <db, B>: A B stays the same if A grows as B shrinks", products_agree
+            same_products(
+                "<da, A> = <db, B>: A B stays the same if A grows as B shrinks", "a", "b"
             ),
-            Theorem("<dx, x> = <dy, y>: y is linear in x", adjoint),
+            same_products("<dx, x> = <dy, y>: y is linear in x", "x", of=ops.low_rank),
         ),
     ),
     LayerExercise(

@@ -5,9 +5,9 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import GatedFeedForward
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import randomise, sampler
+from transformer_practice.engine.points import sampler
 from transformer_practice.exercises.feed_forward import activation
-from transformer_practice.exercises.structure import difference
+from transformer_practice.exercises.structure import difference, same_products, seeded
 
 
 def silu_terms(point):
@@ -61,16 +61,6 @@ def gated_points():
     ]
 
 
-def linear_in_value(point, outputs):
-    x, _, value_weight, output_weight = point.arguments.values()
-    y, _ = gated(**point.arguments)
-    total = (point.cotangent * y).sum()
-    return max(
-        difference((outputs["dvalue_weight"] * value_weight).sum(), total),
-        difference((outputs["doutput_weight"] * output_weight).sum(), total),
-    )
-
-
 def gated_terms(point):
     _, gate_weight, value_weight, output_weight = point.arguments.values()
     _, (*_, gate_cache, product_cache, _) = gated(**point.arguments)
@@ -83,11 +73,7 @@ def gated_terms(point):
 
 
 def gated_layer(D, F, activation="silu"):
-    def build(dtype):
-        rng = np.random.default_rng(5)
-        return randomise(GatedFeedForward(D, F, rng, dtype, activation), rng)
-
-    return build
+    return seeded(lambda rng, dtype: GatedFeedForward(D, F, rng, dtype, activation))
 
 
 def gated_layer_points():
@@ -111,15 +97,6 @@ def unit_by_unit(point, outputs):
     )
 
 
-def both_paths(point, outputs):
-    layer = point.arguments["self"](np.float64)
-    return difference(
-        (outputs["dx"] * point.arguments["x"]).sum(),
-        (outputs["dgate.weight"] * layer.gate.weight).sum()
-        + (outputs["dvalue.weight"] * layer.value.weight).sum(),
-    )
-
-
 EXERCISES = [
     activation("silu", terms={"dx": silu_terms}),
     OpExercise(
@@ -127,7 +104,12 @@ EXERCISES = [
         inputs=("x", "gate_weight", "value_weight", "output_weight"),
         points=gated_points,
         theorems=(
-            Theorem("<dW_v, W_v> = <dW_2, W_2> = <dy, y>: y is linear in each", linear_in_value),
+            same_products(
+                "<dW_v, W_v> = <dW_2, W_2> = <dy, y>: y is linear in each",
+                "value_weight",
+                "output_weight",
+                of=gated,
+            ),
         ),
         terms={"dx": gated_terms},
     ),
@@ -137,7 +119,11 @@ EXERCISES = [
         points=gated_layer_points,
         theorems=(
             Theorem("<dW_v, W_v> = <dW_2, W_2> for every unit", unit_by_unit),
-            Theorem("<dx, x> = <dW_g, W_g> + <dW_v, W_v>: x acts through both", both_paths),
+            same_products(
+                "<dx, x> = <dW_g, W_g> + <dW_v, W_v>: x acts through both",
+                "x",
+                "gate.weight value.weight",
+            ),
         ),
     ),
 ]

@@ -2,14 +2,11 @@
 
 from transformer_core.optim import muon_scale
 from transformer_practice.engine.exercise import Exercise
-from transformer_practice.engine.points import Point
+from transformer_practice.exercises.structure import given
 
 
 def scale_points():
-    def point(name, width_in, width_out, convention):
-        arguments = {"width_in": width_in, "width_out": width_out, "convention": convention}
-        return Point(name, arguments)
-
+    point = given("width_in width_out convention")
     return [
         point("generic", 12, 27, "original"),
         point("as AdamW", 12, 27, "match_rms_adamw"),

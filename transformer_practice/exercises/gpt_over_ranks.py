@@ -10,9 +10,9 @@ from transformer_core.distributed import (
 )
 from transformer_core.layers import Embedding, Linear, TiedReadout
 from transformer_core.ranks import on_threads
-from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.exercise import OpExercise
 from transformer_practice.engine.points import normal, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.exercises.structure import same_products
 
 
 def shared_keys(x, weights, ranks):
@@ -83,18 +83,6 @@ def by_rank(point):
     )
 
 
-def keys_theorem(point, outputs):
-    keys, _ = shared_keys(**point.arguments)
-    return difference(
-        (outputs["dweights"] * point.arguments["weights"]).sum(), (point.cotangent * keys).sum()
-    )
-
-
-def inputs_theorem(point, outputs):
-    keys, _ = shared_keys(**point.arguments)
-    return difference((outputs["dx"] * point.arguments["x"]).sum(), (point.cotangent * keys).sum())
-
-
 def split_tied(ids, tables):
     def work(communicator):
         tokens, readout = tied_pieces(tables, communicator)
@@ -162,32 +150,32 @@ def uses(point):
     }
 
 
-def both_uses(point, outputs):
+def of_both_uses(ids, tables):
     """The logits are products of two rows of the table: each row's gradient is counted twice."""
-    logits, _ = split_tied(**point.arguments)
-    return difference(
-        (outputs["dtables"] * point.arguments["tables"]).sum(), 2 * (point.cotangent * logits).sum()
-    )
+    logits, cache = split_tied(ids, tables)
+    return 2 * logits, cache
 
 
 EXERCISES = [
     OpExercise(
         forward=shared_keys,
-        signatures=("", "dkeys, cache"),
         inputs=("x", "weights"),
         points=key_points,
         theorems=(
-            Theorem("<dweights, weights> = <dkeys, keys>, over all ranks", keys_theorem),
-            Theorem("<dx, x> = <dkeys, keys>, over all ranks", inputs_theorem),
+            same_products(
+                "<dweights, weights> = <dkeys, keys>, over all ranks", "weights", of=shared_keys
+            ),
+            same_products("<dx, x> = <dkeys, keys>, over all ranks", "x", of=shared_keys),
         ),
         terms={"dx": lambda point: by_rank(point)[0], "dweights": lambda point: by_rank(point)[1]},
     ),
     OpExercise(
         forward=split_tied,
-        signatures=("", "dlogits, cache"),
         inputs=("tables",),
         points=tied_points,
-        theorems=(Theorem("<dtables, tables> = 2 <dlogits, logits>", both_uses),),
+        theorems=(
+            same_products("<dtables, tables> = 2 <dlogits, logits>", "tables", of=of_both_uses),
+        ),
         terms={"dtables": uses},
     ),
 ]

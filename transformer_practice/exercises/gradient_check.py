@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import gradient_check
 from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
 from transformer_practice.engine.points import Point, normal, sampler
-from transformer_practice.exercises.structure import difference, row_sums
+from transformer_practice.exercises.structure import row_sums, same_products
 
 
 def cubes(x):
@@ -113,13 +113,6 @@ def spread_points():
     ]
 
 
-def linear_in_gamma(point, outputs):
-    return difference(
-        (outputs["dgamma"] * point.arguments["gamma"]).sum(),
-        (point.cotangent * spread(**point.arguments)[0]).sum(),
-    )
-
-
 def spread_terms(point):
     _, (centred, gamma) = spread(**point.arguments)
     g = 2 * point.cotangent * gamma * centred
@@ -149,7 +142,7 @@ EXERCISES = [
         points=spread_points,
         theorems=(
             Theorem("every row of dx sums to 0", row_sums("dx")),
-            Theorem("<dgamma, gamma> = <dy, y>: y is linear in gamma", linear_in_gamma),
+            same_products("<dgamma, gamma> = <dy, y>: y is linear in gamma", "gamma", of=spread),
         ),
         terms={"dx": spread_terms},
     ),

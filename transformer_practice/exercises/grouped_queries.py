@@ -2,9 +2,10 @@
 
 from transformer_core import ops
 from transformer_core.layers import QkNorm
-from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
+from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise
 from transformer_practice.engine.points import Point, drawn, normal, sampler
 from transformer_practice.exercises.attention import random_keep
+from transformer_practice.exercises.structure import given, same_products
 
 
 def grouped_attention(query, key, value, keep=None):
@@ -37,17 +38,8 @@ def grouped_points():
     ]
 
 
-def shared_products(point, outputs):
-    """Scores are products: queries and keys get the same inner product with their gradients."""
-    query, key = point.arguments["query"], point.arguments["key"]
-    by_query, by_key = (outputs["dquery"] * query).sum(), (outputs["dkey"] * key).sum()
-    return abs(by_query - by_key) / max(abs(by_query), 1e-9)
-
-
 def window_points():
-    def point(name, length, window):
-        return Point(name, {"length": length, "window": window}, sizes={"T": length, "w": window})
-
+    point = given("length window", lambda T, w: {"T": T, "w": w})
     return [
         point("generic", 9, 3),
         point("a window of one", 5, 1),
@@ -91,7 +83,7 @@ EXERCISES = [
         forward=grouped_attention,
         inputs=("query", "key", "value"),
         points=grouped_points,
-        theorems=(Theorem("<dquery, query> = <dkey, key>", shared_products),),
+        theorems=(same_products("<dquery, query> = <dkey, key>", "query", "key"),),
     ),
     LayerExercise(forward=QkNorm.forward, inputs=("x",), points=norm_points),
     Exercise(forward=ops.window_keep, points=window_points),

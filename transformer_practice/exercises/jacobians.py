@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from transformer_practice.engine.exercise import Exercise
-from transformer_practice.engine.points import Draws, Point, normal, sampler
+from transformer_practice.engine.points import Draws, normal, sampler
+from transformer_practice.exercises.structure import given
 
 
 def jacobian(f: Callable, x: np.ndarray, h: float = 1e-5) -> np.ndarray:
@@ -73,13 +74,8 @@ def adjoint_points():
             (2, 5),
         ),
     }
-    return [
-        Point(
-            name,
-            dict(zip(("forward", "backward", "x_shape", "rng"), (*pair, Draws(3)), strict=True)),
-        )
-        for name, pair in pairs.items()
-    ]
+    point = given("forward backward x_shape rng")
+    return [point(name, *pair, Draws(3)) for name, pair in pairs.items()]
 
 
 EXERCISES = [

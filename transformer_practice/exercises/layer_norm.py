@@ -6,7 +6,7 @@ from transformer_core import ops
 from transformer_core.layers import LayerNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import drawn, sampler
-from transformer_practice.exercises.structure import difference, row_sums
+from transformer_practice.exercises.structure import row_sums, same_products
 
 
 def layer_norm_points():
@@ -38,15 +38,6 @@ def along_the_row(point, outputs):
     return (
         np.abs(dx_along - eps * inv_std[..., 0] ** 3 * g_along).max()
         / np.abs(point.cotangent).max()
-    )
-
-
-def linear_in_parameters(point, outputs):
-    y, _ = ops.layer_norm(*point.arguments.values())
-    return difference(
-        (outputs["dgamma"] * point.arguments["gamma"]).sum()
-        + (outputs["dbeta"] * point.arguments["beta"]).sum(),
-        (point.cotangent * y).sum(),
     )
 
 
@@ -94,9 +85,10 @@ EXERCISES = [
                 "<dx, x_hat> = eps / (variance + eps)^(3/2) <g, x_hat> in every row: nearly 0",
                 along_the_row,
             ),
-            Theorem(
+            same_products(
                 "<dgamma, gamma> + <dbeta, beta> = <dy, y>: y is linear in both",
-                linear_in_parameters,
+                "gamma beta",
+                of=ops.layer_norm,
             ),
         ),
         terms={"y": output_terms, "dx": layer_norm_terms},

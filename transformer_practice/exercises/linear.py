@@ -4,9 +4,9 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.layers import Linear
-from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import randomise, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.engine.exercise import LayerExercise, OpExercise
+from transformer_practice.engine.points import sampler
+from transformer_practice.exercises.structure import same_products, seeded
 
 
 def linear_points():
@@ -29,22 +29,12 @@ def linear_points():
     ]
 
 
-def adjoint(point, outputs):
-    x, weight = point.arguments["x"], point.arguments["weight"]
-    return difference((point.cotangent * (x @ weight)).sum(), (outputs["dx"] * x).sum())
-
-
-def adjoint_in_weight(point, outputs):
-    x, weight = point.arguments["x"], point.arguments["weight"]
-    return difference((point.cotangent * (x @ weight)).sum(), (outputs["dweight"] * weight).sum())
+def without_bias(x, weight, bias):
+    return ops.linear(x, weight)
 
 
 def linear_layer(D_in, D_out, bias=True):
-    def build(dtype):
-        rng = np.random.default_rng(5)
-        return randomise(Linear(D_in, D_out, rng, dtype, bias), rng)
-
-    return build
+    return seeded(lambda rng, dtype: Linear(D_in, D_out, rng, dtype, bias))
 
 
 def layer_points():
@@ -66,9 +56,9 @@ def three_linear(x, weights, biases):
     return np.stack(ys), caches
 
 
-def three_linear_backward(dy, caches):
+def three_linear_backward(dy, cache):
     dxs, dweights, dbiases = zip(
-        *(ops.linear_backward(*each) for each in zip(dy, caches, strict=True)), strict=True
+        *(ops.linear_backward(*each) for each in zip(dy, cache, strict=True)), strict=True
     )
     return sum(dxs), np.stack(dweights), np.stack(dbiases)
 
@@ -94,11 +84,6 @@ def three_points():
     ]
 
 
-def three_adjoints(point, outputs):
-    x, weights = point.arguments["x"], point.arguments["weights"]
-    return difference((outputs["dweights"] * weights).sum(), (outputs["dx"] * x).sum())
-
-
 def three_terms(point):
     weights = point.arguments["weights"]
     return {
@@ -116,8 +101,12 @@ EXERCISES = [
         inputs=("x", "weight", "bias"),
         points=linear_points,
         theorems=(
-            Theorem("<dy, x W> = <dx, x>: the backward pass is the adjoint", adjoint),
-            Theorem("<dy, x W> = <dweight, W>, for the same reason", adjoint_in_weight),
+            same_products(
+                "<dy, x W> = <dx, x>: the backward pass is the adjoint", "x", of=without_bias
+            ),
+            same_products(
+                "<dy, x W> = <dweight, W>, for the same reason", "weight", of=without_bias
+            ),
         ),
     ),
     LayerExercise(
@@ -125,10 +114,9 @@ EXERCISES = [
     ),
     OpExercise(
         forward=three_linear,
-        signatures=("", "dy, cache"),
         inputs=("x", "weights", "biases"),
         points=three_points,
-        theorems=(Theorem("<dweights, W> = <dx, x>: both are <dy, x W>", three_adjoints),),
+        theorems=(same_products("<dweights, W> = <dx, x>: both are <dy, x W>", "weights", "x"),),
         terms={"dx": three_terms},
     ),
 ]

@@ -5,8 +5,9 @@ import numpy as np
 from transformer_core.distributed.pieces import Cut, norm_of_pieces
 from transformer_core.distributed.sequence_parallel import sequence_pair
 from transformer_core.ranks import on_threads
-from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
+from transformer_practice.engine.exercise import Exercise, OpExercise
 from transformer_practice.engine.points import Point, normal, sampler
+from transformer_practice.exercises.structure import same_products
 
 
 def all_gather(x: np.ndarray) -> tuple[np.ndarray, None]:
@@ -57,13 +58,6 @@ def by_sender(point):
     }
 
 
-def adjoint(point, outputs):
-    """How far the inner products before and behind the all-gather lie apart."""
-    x, dx = point.arguments["x"], outputs["dx"]
-    y, _ = all_gather(x)
-    return abs((x * dx).sum() - (y * point.cotangent).sum()) / np.abs(y).sum()
-
-
 def norm_over_ranks(sharded: list, replicated: dict) -> float:
     """Return the norm of a gradient that lies on several ranks (eq:global-norm-sharded)."""
 
@@ -101,8 +95,10 @@ EXERCISES = [
         inputs=("x",),
         points=gather_points,
         theorems=(
-            Theorem(
-                "the inner product of y with its cotangent is that of x with its gradient", adjoint
+            same_products(
+                "the inner product of y with its cotangent is that of x with its gradient",
+                "x",
+                of=all_gather,
             ),
         ),
         terms={"dx": by_sender},

@@ -12,7 +12,7 @@ from transformer_core.ops import relu, relu_backward
 from transformer_core.ranks import on_threads
 from transformer_practice.engine.exercise import OpExercise, Theorem
 from transformer_practice.engine.points import normal, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.exercises.structure import same_products
 
 
 def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
@@ -29,15 +29,15 @@ def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_
     return ys[-1], caches
 
 
-def split_feed_forward_backward(dy, caches):
+def split_feed_forward_backward(dy, cache):
     def work(ranks):
-        *arrays, read, bent, wrote = caches[ranks.rank]
+        *arrays, read, bent, wrote = cache[ranks.rank]
         hidden, output = cut_maps(*arrays, ranks)
         da, doutput = output.backward(dy, wrote)
         dx, dhidden = hidden.backward(relu_backward(da, bent), read)
         return dx, *map(dhidden.get, NAMES), *map(doutput.get, NAMES)
 
-    dx, *pieces, dbias = zip(*on_threads(len(caches), work), strict=True)
+    dx, *pieces, dbias = zip(*on_threads(len(cache), work), strict=True)
     return dx[-1], *map(np.stack, pieces), dbias[-1]
 
 
@@ -106,20 +106,9 @@ def written_terms(point):
 ORDINALS = ("the first", "the second", "the third")
 
 
-def second_maps(point, outputs):
-    y, _ = split_feed_forward(**point.arguments)
-    written = y - point.arguments["output_bias"]
-    return difference(
-        (outputs["doutput_weights"] * point.arguments["output_weights"]).sum(),
-        (point.cotangent * written).sum(),
-    )
-
-
-def first_maps(point, outputs):
-    return difference(
-        (outputs["dhidden_weights"] * point.arguments["hidden_weights"]).sum(),
-        (outputs["dx"] * point.arguments["x"]).sum(),
-    )
+def written(output_bias, **arguments):
+    y, cache = split_feed_forward(output_bias=output_bias, **arguments)
+    return y - output_bias, cache
 
 
 def split_cross_entropy(logits, targets):
@@ -133,8 +122,8 @@ def split_cross_entropy(logits, targets):
     return losses[0], caches
 
 
-def split_cross_entropy_backward(dloss, caches):
-    return np.stack([vocabulary_cross_entropy_backward(dloss, own) for own in caches])
+def split_cross_entropy_backward(dloss, cache):
+    return np.stack([vocabulary_cross_entropy_backward(dloss, own) for own in cache])
 
 
 def cross_entropy_points():
@@ -177,18 +166,18 @@ def cross_entropy_terms(point):
 EXERCISES = [
     OpExercise(
         forward=split_feed_forward,
-        signatures=("", "dy, cache"),
         inputs=("x", "hidden_weights", "hidden_biases", "output_weights", "output_bias"),
         points=feed_forward_points,
         theorems=(
-            Theorem("<dW_2, W_2> = <dy, y - b_2>, over all ranks", second_maps),
-            Theorem("<dW_1, W_1> = <dx, x>, over all ranks", first_maps),
+            same_products(
+                "<dW_2, W_2> = <dy, y - b_2>, over all ranks", "output_weights", of=written
+            ),
+            same_products("<dW_1, W_1> = <dx, x>, over all ranks", "hidden_weights", "x"),
         ),
         terms={"dx": ranks_terms, "y": written_terms},
     ),
     OpExercise(
         forward=split_cross_entropy,
-        signatures=("", "dloss, cache"),
         inputs=("logits",),
         points=cross_entropy_points,
         theorems=(Theorem("each position's gradient sums to 0, over all ranks", sums_over_ranks),),

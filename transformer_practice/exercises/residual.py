@@ -2,40 +2,28 @@
 
 import numpy as np
 
+from transformer_core import ops
 from transformer_core.layers import Layer, LayerNorm, Linear, MultiHeadCrossAttention, Residual
-from transformer_practice.engine.exercise import LayerExercise, Theorem
+from transformer_practice.engine.exercise import LayerExercise, Theorem, fresh
 from transformer_practice.engine.points import Point, drawn, normal, sampler
 from transformer_practice.exercises.attention import relative
+from transformer_practice.exercises.structure import filled
 
 
-def residual(placement, width, dropout=0.0):
-    """Return a builder of a residual connection around a linear layer."""
-    rng = np.random.default_rng(0)
-    return drawn(
-        lambda dtype: Residual(
-            Linear(width, width, rng, dtype), LayerNorm(width, dtype), placement, dropout
-        ),
-        seed=9,
-    )
+def residual(kind, placement, width, dropout=0.0, inner=None, seed=9):
+    """Return a builder of a residual connection around a layer of a width and an ``inner`` size."""
 
+    def make(dtype):
+        branch = kind(width, inner or width, np.random.default_rng(0), dtype)
+        return Residual(branch, LayerNorm(width, dtype), placement, dropout)
 
-def residual_across(placement, width, dropout=0.0):
-    rng = np.random.default_rng(0)
-    return drawn(
-        lambda dtype: Residual(
-            MultiHeadCrossAttention(width, 2, rng, dtype),
-            LayerNorm(width, dtype),
-            placement,
-            dropout,
-        ),
-        seed=9,
-    )
+    return drawn(make, seed)
 
 
 def draw_across(name, placement, dropout=0.0):
     """Draw a residual connection around an attention that reads a source, and its inputs."""
     across = {
-        "self": residual_across(placement, 6, dropout),
+        "self": residual(MultiHeadCrossAttention, placement, 6, dropout, inner=2),
         "x": normal(1, 2, 3, 6) / 3,
         "source": normal(3, 2, 4, 6) / 3,
     }
@@ -45,21 +33,17 @@ def draw_across(name, placement, dropout=0.0):
 def draw_residual(name, placement, *sizes, dropout=0.0):
     """Draw a residual connection around a linear layer, and its input."""
     draw = sampler(
-        "B T D", self=lambda D: residual(placement, D, dropout), x="B T D", cotangent="B T D"
+        "B T D",
+        self=lambda D: residual(Linear, placement, D, dropout),
+        x="B T D",
+        cotangent="B T D",
     )
     return draw(name, *sizes)
 
 
-def silent_branch(placement, width):
+def silent_branch(placement):
     """A branch whose weights are 0, as some start it."""
-    build = residual(placement, width)
-
-    def silent(dtype):
-        layer = build(dtype)
-        layer.branch.weight[...] = 0.0
-        return layer
-
-    return silent
+    return filled(residual(Linear, placement, 5), "branch.weight", 0)
 
 
 def residual_points():
@@ -67,9 +51,9 @@ def residual_points():
     pre = draw_residual("Pre-LN", "pre", 2, 3, 5)
     return [
         post,
-        post.variant("a branch of weight 0, Post-LN", self=silent_branch("post", 5)),
+        post.variant("a branch of weight 0, Post-LN", self=silent_branch("post")),
         pre,
-        pre.variant("a branch of weight 0, Pre-LN", self=silent_branch("pre", 5)),
+        pre.variant("a branch of weight 0, Pre-LN", self=silent_branch("pre")),
         draw_across("a branch that reads a source, Post-LN", "post"),
         draw_across("a branch that reads a source, Pre-LN", "pre"),
         draw_residual("generic, other sizes", "pre", 3, 2, 7),
@@ -77,17 +61,15 @@ def residual_points():
 
 
 def ways(point):
-    """What returns past the branch, and what returns through it."""
-    make, x, *context = point.arguments.values()
+    """What returns past the branch, and what returns through it and the mask."""
+    make, x, *others = map(fresh, point.arguments.values())
+    rng = others.pop() if "rng" in point.arguments else None
     layer, dy = make(np.float64), point.cotangent
-    _, cache = layer.forward(x, *context)
+    _, cache = layer.forward(x, *others, rng=rng)
+    skip = dy if layer.pre else layer.norm.backward(dy, cache.norm)[0]
+    through, *_ = layer.branch.backward(ops.dropout_backward(skip, cache.dropout), cache.branch)
     if layer.pre:
-        dnormalised, *_ = layer.branch.backward(dy, cache.branch)
-        through, _ = layer.norm.backward(dnormalised, cache.norm)
-        skip = dy
-    else:
-        skip, _ = layer.norm.backward(dy, cache.norm)
-        through, *_ = layer.branch.backward(skip, cache.branch)
+        through, _ = layer.norm.backward(through, cache.norm)
     return {"the skip connection": skip, "the way through the branch": through}
 
 
@@ -109,25 +91,17 @@ class ReZero(Layer):
         return dy + dthrough, grads | {"rho": np.array([(dy * out).sum()])}
 
 
-def rezero(width, closed=False):
+def rezero(D):
     rng = np.random.default_rng(0)
-    build = drawn(lambda dtype: ReZero(Linear(width, width, rng, dtype), dtype), seed=9)
-
-    def made(dtype):
-        layer = build(dtype)
-        if closed:
-            layer.rho[...] = 0.0
-        return layer
-
-    return made
+    return drawn(lambda dtype: ReZero(Linear(D, D, rng, dtype), dtype), seed=9)
 
 
 def rezero_points():
-    draw = sampler("B T D", self=lambda D: rezero(D), x="B T D", cotangent="B T D")
+    draw = sampler("B T D", self=rezero, x="B T D", cotangent="B T D")
     generic = draw("generic", 2, 3, 5)
     return [
         generic,
-        generic.variant("rho = 0", self=rezero(5, closed=True)),
+        generic.variant("rho = 0", self=filled(rezero(5), "rho", 0)),
         draw("generic, other sizes", 3, 2, 7),
     ]
 

@@ -6,7 +6,7 @@ from transformer_core import ops
 from transformer_core.layers import RmsNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import drawn, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.exercises.structure import same_products
 
 
 def rms_norm_points():
@@ -36,13 +36,6 @@ def along_the_squares(point, outputs):
     g_along = (point.cotangent * gamma * x).sum(axis=-1)
     dx_along = (outputs["dx"] * x).sum(axis=-1)
     return np.abs(dx_along - eps * inv_rms[..., 0] ** 3 * g_along).max() / np.abs(g_along).max()
-
-
-def linear_in_gamma(point, outputs):
-    y, _ = ops.rms_norm(**point.arguments)
-    return difference(
-        (outputs["dgamma"] * point.arguments["gamma"]).sum(), (point.cotangent * y).sum()
-    )
 
 
 def rms_norm_terms(point):
@@ -76,7 +69,9 @@ EXERCISES = [
         points=rms_norm_points,
         theorems=(
             Theorem("<dx, x> = eps / rms^3 <g, x> in every row: nearly 0", along_the_squares),
-            Theorem("<dgamma, gamma> = <dy, y>: y is linear in gamma", linear_in_gamma),
+            same_products(
+                "<dgamma, gamma> = <dy, y>: y is linear in gamma", "gamma", of=ops.rms_norm
+            ),
         ),
         terms={"dx": rms_norm_terms},
     ),

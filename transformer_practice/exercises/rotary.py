@@ -7,6 +7,7 @@ from transformer_core.layers import Rotary
 from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import Point, normal, sampler
 from transformer_practice.exercises.attention import relative
+from transformer_practice.exercises.structure import given
 
 SHUFFLED = np.array([9, 2, 40, 0, 7, 1, 13])
 
@@ -52,23 +53,19 @@ def frequencies_points():
         "original_max_position_embeddings": 60,
     }
 
-    def point(name, width, base=10000.0, scaling=None):
-        return Point(name, {"width": width, "base": base, "scaling": scaling}, sizes={"d_k": width})
-
+    point = given("width base scaling", lambda width, *others: {"d_k": width})
     return [
-        point("generic", 12),
-        point("another base", 12, 500.0),
-        point("linear scaling", 12, scaling={"rope_type": "linear", "factor": 4.0}),
+        point("generic", 12, 10000.0, None),
+        point("another base", 12, 500.0, None),
+        point("linear scaling", 12, 10000.0, {"rope_type": "linear", "factor": 4.0}),
         point("llama3 scaling", 12, 50.0, llama),
-        point("one pair", 2),
-        point("generic, other sizes", 20, 1000.0),
+        point("one pair", 2, 10000.0, None),
+        point("generic, other sizes", 20, 1000.0, None),
     ]
 
 
 def order_points():
-    def point(name, width):
-        return Point(name, {"width": width}, sizes={"d_k": width})
-
+    point = given("width", lambda width: {"d_k": width})
     return [point("generic", 10), point("one pair", 2), point("generic, other sizes", 16)]
 
 

@@ -8,6 +8,7 @@ from transformer_core import ops
 from transformer_core.models import sampling
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point
+from transformer_practice.exercises.structure import given
 
 
 class Given(np.random.Generator):
@@ -22,17 +23,17 @@ class Given(np.random.Generator):
 
 
 def top_p_keep(probabilities: np.ndarray, share: float) -> np.ndarray:
-    """Return which tokens top-p leaves, as booleans."""
+    """Return which tokens top-p leaves, as booleans (eq:top-p)."""
     return sampling.top_p(np.log(probabilities), share) > -np.inf
 
 
 def penalised(logits: np.ndarray, seen: np.ndarray, penalty: float) -> np.ndarray:
-    """Return the logits after the repetition penalty."""
+    """Return the logits after the repetition penalty (eq:repetition-penalty)."""
     return sampling.repetition_penalty(logits, seen, penalty)
 
 
 def drawn_tokens(probabilities: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return the token of each row on whose interval the row's number falls."""
+    """Return the token of each row on whose interval the row's number falls (eq:draw)."""
     rng: Any = Given(numbers)
     return sampling.draw(probabilities, rng)
 
@@ -41,10 +42,7 @@ def share_points():
     p = np.array([0.08, 0.31, 0.02, 0.19, 0.27, 0.13])
     rows = np.stack([p, p[::-1], np.roll(p, 2)])
     many = 0.8 ** np.arange(12)
-
-    def point(name, p, share):
-        return Point(name, {"probabilities": p, "share": share}, sizes={"V": p.shape[-1]})
-
+    point = given("probabilities share", lambda p, share: {"V": p.shape[-1]})
     return [
         point("generic", rows, 0.7),
         point("one token has the share", rows, 0.25),
@@ -94,9 +92,7 @@ def drawing_points():
 
 
 def cache_points():
-    def point(name, past, new):
-        return Point(name, {"past": past, "new": new}, sizes={"past": past, "new": new})
-
+    point = given("past new", lambda past, new: {"past": past, "new": new})
     return [
         point("generic", 4, 3),
         point("nothing has been read", 0, 4),
@@ -107,8 +103,8 @@ def cache_points():
 
 
 EXERCISES = [
-    Exercise(forward=top_p_keep, equations=("eq:top-p",), points=share_points),
-    Exercise(forward=penalised, equations=("eq:repetition-penalty",), points=penalty_points),
-    Exercise(forward=drawn_tokens, equations=("eq:draw",), points=drawing_points),
+    Exercise(forward=top_p_keep, points=share_points),
+    Exercise(forward=penalised, points=penalty_points),
+    Exercise(forward=drawn_tokens, points=drawing_points),
     Exercise(forward=ops.cached_keep, points=cache_points),
 ]

@@ -9,6 +9,7 @@ from transformer_core.optim import clip_by_global_norm, warmup_stable_decay
 from transformer_core.training.accumulation import combine
 from transformer_practice.engine.exercise import Exercise, Theorem
 from transformer_practice.engine.points import Point, normal
+from transformer_practice.exercises.structure import given
 
 
 def clipping_points():
@@ -28,10 +29,7 @@ def clipping_points():
 
 
 def schedule_points():
-    def draw(name, *numbers):
-        names = "step", "steps", "peak", "warmup", "decay"
-        return Point(name, dict(zip(names, numbers, strict=True)))
-
+    draw = given("step steps peak warmup decay")
     return [
         draw("generic", 3, 40, 0.7, 8, 11),
         draw("the first step", 1, 40, 0.7, 8, 11),

@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_practice.engine.exercise import OpExercise, Theorem
 from transformer_practice.engine.points import normal, sampler
-from transformer_practice.exercises.structure import difference
+from transformer_practice.exercises.structure import difference, same_products
 
 
 def l2_normalize_points():
@@ -69,11 +69,6 @@ def keys_sum_to_zero(point, outputs):
     return np.abs(dkey.sum(axis=0)).max() / max(np.abs(dkey).max(), 1e-9)
 
 
-def queries_and_keys_agree(point, outputs):
-    query, key, _ = point.arguments.values()
-    return difference((outputs["dquery"] * query).sum(), (outputs["dkey"] * key).sum())
-
-
 def agrees_with_the_temperature(point, outputs):
     query, _, temperature = point.arguments.values()
     return difference((outputs["dquery"] * query).sum(), -temperature * outputs["dtemperature"])
@@ -109,7 +104,7 @@ EXERCISES = [
         points=contrastive_points,
         theorems=(
             Theorem("the gradients of the keys sum to 0", keys_sum_to_zero),
-            Theorem("<dquery, query> = <dkey, key>", queries_and_keys_agree),
+            same_products("<dquery, query> = <dkey, key>", "query", "key"),
             Theorem("<dquery, query> = -temperature dtemperature", agrees_with_the_temperature),
         ),
         terms={"dquery": contrastive_terms("dquery"), "dkey": contrastive_terms("dkey")},

@@ -5,6 +5,7 @@ import numpy as np
 from transformer_core.models import speculative
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point
+from transformer_practice.exercises.structure import given
 
 
 def judged(name, p, q, drafted):
@@ -29,9 +30,7 @@ def judging_points():
 
 
 def expected_points():
-    def point(name, rate, drafts):
-        return Point(name, {"rate": rate, "drafts": drafts}, sizes={"drafts": drafts})
-
+    point = given("rate drafts", lambda rate, drafts: {"drafts": drafts})
     return [
         point("generic", 0.6, 3),
         point("one draft", 0.7, 1),

@@ -10,6 +10,7 @@ from transformer_core.layers import EncoderLayer, LayerSpec
 from transformer_core.models import Encoder
 from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import Draws, Point, normal, sampler
+from transformer_practice.judges.checks import randomised
 
 
 def mean_squared_error_points():
@@ -39,18 +40,10 @@ def euler(point, outputs):
     return abs(slope - 2 * loss * point.cotangent) / abs(2 * loss * point.cotangent)
 
 
-def at_random(model: Any) -> Any:
-    """Move every parameter of a layer or a model, and return it."""
-    rng = np.random.default_rng(1)
-    for array in model.parameters().values():
-        array += 0.5 * rng.normal(size=array.shape)
-    return model
-
-
 def at_random_point(
     kind: Callable, *sizes: int, placement: str = "pre", dropout: float = 0.0, **settings: Any
 ) -> Callable:
-    """Return what builds a layer or a stack, in a dtype, with random parameters.
+    """Return what builds a layer or a model, in a dtype, with random parameters.
 
     ``sizes`` are D, H and F, then what ``kind`` takes between its spec and its generator.
     """
@@ -61,21 +54,21 @@ def at_random_point(
             width, heads, hidden, placement, dropout=dropout, dtype=np.dtype(dtype).name
         )
         rng = np.random.default_rng(0)
-        return at_random(kind(spec, *rest, rng, **settings))
+        return randomised(kind(spec, *rest, rng, **settings))
 
     return build
 
 
-def encoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
-    def keep(B, T):
-        keep = np.ones((B, 1, 1, T), bool)
-        keep[0, ..., -1] = False
-        return keep
+def one_hidden(B: int, T: int) -> np.ndarray:
+    """Return a mask that hides the last position of the first sequence."""
+    return ops.padding_keep(T - (np.arange(B) == 0), T)
 
+
+def encoder_points(kind: Callable, layers: tuple, **settings: Any) -> list[Point]:
     def build(D=10, H=2, F=7, *, layers=layers, **changed):
         return at_random_point(kind, D, H, F, *layers, **settings, **changed)
 
-    draw = sampler("B T D H F", self=build, x="B T D", keep=keep, rng=None, cotangent="B T D")
+    draw = sampler("B T D H F", self=build, x="B T D", keep=one_hidden, rng=None, cotangent="B T D")
     generic = draw("generic", 3, 4, 10, 2, 7)
     one_layer = generic.variant("one layer", self=build(layers=(1,)))
     return [

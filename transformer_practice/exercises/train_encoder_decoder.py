@@ -7,7 +7,7 @@ from transformer_core.models import EncoderDecoder, StackSpec
 from transformer_core.ops import padding_keep
 from transformer_practice.engine.exercise import Exercise
 from transformer_practice.engine.points import Point
-from transformer_practice.exercises.train_encoder import at_random
+from transformer_practice.judges.checks import randomised
 
 
 def read_plainly(
@@ -27,7 +27,7 @@ def reader(placement: str) -> EncoderDecoder:
     spec = LayerSpec(6, 2, 8, placement, dtype="float64")
     stack = StackSpec(vocabulary=11, length=9, layers=2)
     model = EncoderDecoder(spec, stack, stack, np.random.default_rng(3))
-    return at_random(model)
+    return randomised(model)
 
 
 def reading_points():

@@ -5,8 +5,9 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import HeadTransform, LayerSpec, NormSpec, Pooler
 from transformer_practice.engine.exercise import LayerExercise, Theorem
-from transformer_practice.engine.points import randomise, sampler
+from transformer_practice.engine.points import sampler
 from transformer_practice.exercises.feed_forward import activation
+from transformer_practice.exercises.structure import seeded
 
 
 def even_slope(point, outputs):
@@ -16,11 +17,7 @@ def even_slope(point, outputs):
 
 
 def pooler(D):
-    def build(dtype):
-        rng = np.random.default_rng(5)
-        return randomise(Pooler(D, rng, dtype), rng)
-
-    return build
+    return seeded(lambda rng, dtype: Pooler(D, rng, dtype))
 
 
 def pooler_points():
@@ -38,13 +35,12 @@ def first_alone(point, outputs):
 
 
 def head_transform(D, activation="gelu"):
-    def build(dtype):
-        rng = np.random.default_rng(5)
+    def make(rng, dtype):
         norm = NormSpec("layer_norm", 0.1)
         spec = LayerSpec(D, 1, D, "post", norm, activation, dtype=np.dtype(dtype).name)
-        return randomise(HeadTransform(spec, rng), rng)
+        return HeadTransform(spec, rng)
 
-    return build
+    return seeded(make)
 
 
 def head_transform_points():
