@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from helpers.texts import ROOT, read
-from interop.models import inputs, make
+from interop.models import SMALL, inputs, make
 from parity.programs import Net
 from parity.test_interop import reference
 from parity.twins import torch
@@ -70,6 +70,12 @@ def theirs_of(ours, given, settings, wrong="", dtype=torch.float64, decoded=0):
     }
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Work in a folder of the test's own."""
+    monkeypatch.chdir(tmp_path)
+
+
 def both(family, wrong="", left=False, **options):
     """Record a model of ours, and its twin with a planted difference."""
     given = inputs(family, np.random.default_rng(3))
@@ -104,7 +110,6 @@ def test_a_right_program_that_decodes_is_called_equal(doctor):
     assert not findings, report
 
 
-LAST_NORM = "gradient.parameter.layers.1.feed_forward.norm"
 # The family, the mistake, where it is seen first, and what the cause says.
 PLANTED = [
     ("llama", "pairs", "layers.0.attention.query_rotated", "pairs"),
@@ -206,11 +211,15 @@ def verdict(found, name, cause):
     return ("located" if first.name == name else "wrong"), report
 
 
+def assert_named(found, name, cause):
+    how, report = verdict(found, name, cause)
+    assert how == "named", f"{how}\n{report}"
+
+
 @pytest.mark.parametrize("case", PLANTED + CLOSED, ids=lambda case: " ".join(case[:2]))
 def test_a_planted_difference_is_named(doctor, case):
     family, wrong, name, cause = case
-    how, report = verdict(doctor(*both(family, wrong)), name, cause)
-    assert how == "named", f"{how}\n{report}"
+    assert_named(doctor(*both(family, wrong)), name, cause)
 
 
 @pytest.mark.parametrize("case", CLOSED, ids=lambda case: " ".join(case[:2]))
@@ -222,16 +231,14 @@ def test_what_follows_from_a_difference_is_no_other_one(doctor, case):
 def test_left_padding_is_named(doctor):
     found = doctor(*both("llama", "without padding", left=True))
     name, cause = "layers.0.attention.query_rotated", "positions counted without padding"
-    how, report = verdict(found, name, cause)
-    assert how == "named", f"{how}\n{report}"
+    assert_named(found, name, cause)
 
 
 @pytest.mark.parametrize("case", OF_THEIRS, ids=lambda case: case[1])
 def test_a_difference_between_programs_is_named(doctor, case):
     family, wrong, changes, options, name, cause = case
     found = doctor(*both_of_theirs(family, wrong, changes, **options))
-    how, report = verdict(found, f"layers.0.attention.{name}", cause)
-    assert how == "named", f"{how}\n{report}"
+    assert_named(found, f"layers.0.attention.{name}", cause)
 
 
 @pytest.mark.parametrize("case", UNKNOWN, ids=lambda case: " ".join(case[:2]))
@@ -246,8 +253,6 @@ def test_an_unknown_difference_is_located_and_not_explained(doctor, case):
 # The command line, with folders of weights
 
 
-SMALL = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2}
-SMALL |= {"num_attention_heads": 4, "max_position_embeddings": 32}
 SHARED = SMALL | {"num_key_value_heads": 2}
 FOLDERS = {
     "LlamaForCausalLM": SHARED,
@@ -281,8 +286,7 @@ def run_published(model, given):
 
 
 @pytest.mark.parametrize("architecture", FOLDERS)
-def test_a_folder_and_a_published_program_agree(architecture, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_and_a_published_program_agree(architecture, capsys):
     model = published(architecture)
     assert main(["record", "FOLDER", "ours", "--dtype", "float32"]) == 0
     given = read_recording("ours")[0]
@@ -296,44 +300,39 @@ def test_a_folder_and_a_published_program_agree(architecture, tmp_path, monkeypa
         assert judged >= 61, found
 
 
-def test_a_difference_from_a_folder_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    model = published("LlamaForCausalLM")
-    model.model.norm.variance_epsilon = 1e-3
+def compared_with_folder(model, capsys):
+    """Run a published model, and return what is printed of its differences from FOLDER."""
     ids = np.arange(1, 25).reshape(2, 12)
     targets = np.where(ids % 5, ids + 1, -100)
     write_recording("theirs", run_published(model, {"ids": ids, "targets": targets}))
     assert main(["compare", "FOLDER", "theirs"]) == 1
-    out = capsys.readouterr().out
+    return capsys.readouterr().out
+
+
+def test_a_difference_from_a_folder_is_named(capsys):
+    model = published("LlamaForCausalLM")
+    model.model.norm.variance_epsilon = 1e-3
+    out = compared_with_folder(model, capsys)
     assert "first difference: final_norm" in out and "eps 1e-03 instead of eps 1e-06" in out
 
 
-def test_a_module_in_two_places_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_module_in_two_places_is_named(capsys):
     model = published("LlamaForCausalLM")
     first, second = model.model.layers
     second.post_attention_layernorm = first.post_attention_layernorm
-    given = {"ids": np.arange(1, 25).reshape(2, 12), "targets": np.arange(24).reshape(2, 12)}
-    write_recording("theirs", run_published(model, given))
-    assert main(["compare", "FOLDER", "theirs"]) == 1
-    out = capsys.readouterr().out
+    out = compared_with_folder(model, capsys)
     assert "first difference: layers.1.feed_forward.norm" in out
     assert "the parameters of layers.0.feed_forward.norm instead" in out
 
 
-def test_the_weights_of_a_wide_program_may_be_narrow(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_weights_of_a_wide_program_may_be_narrow(capsys):
     model = published("LlamaForCausalLM").bfloat16().float()
     model.save_pretrained("FOLDER")
     model.model.norm.variance_epsilon = 1e-5
-    given = {"ids": np.arange(1, 25).reshape(2, 12), "targets": np.arange(1, 25).reshape(2, 12)}
-    write_recording("theirs", run_published(model, given))
-    assert main(["compare", "FOLDER", "theirs"]) == 1
-    assert "eps 1e-05 instead of eps 1e-06" in capsys.readouterr().out
+    assert "eps 1e-05 instead of eps 1e-06" in compared_with_folder(model, capsys)
 
 
-def test_a_recording_without_ids_does_not_fit_a_folder(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_recording_without_ids_does_not_fit_a_folder(capsys):
     published("LlamaForCausalLM")
     write_recording("theirs", {"logits": np.ones((2, 3, 61))})
     assert main(["compare", "FOLDER", "theirs"]) == 1
@@ -349,8 +348,7 @@ PAGE = re.findall(r"^```(\w+)\n(.*?)^```$", read(ROOT / "book/doctor.md"), re.M 
 COMMANDS, YOURS, *PAGE = PAGE
 
 
-def test_the_three_commands(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_three_commands(capsys):
     published("LlamaForCausalLM")
     for line in COMMANDS[1].splitlines():
         if "interop" in line:
@@ -369,14 +367,12 @@ def run_page(edit=lambda code: code):
     return names
 
 
-def test_the_code_of_the_page_gives_its_report(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_code_of_the_page_gives_its_report():
     (shown,) = (text for language, text in PAGE if language == "text")
     assert run_page()["report"] == shown.rstrip("\n")
 
 
-def test_what_ours_records_is_not_explained_by_what_theirs_leaves_out(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_ours_records_is_not_explained_by_what_theirs_leaves_out():
     names = run_page(lambda code: code.replace('note(at + "hidden", F.silu', "(F.silu"))
     assert "layers.0.feed_forward.hidden" not in names["theirs"], names["report"]
     gate = next(found for found in names["findings"] if "gradient" in found.name)

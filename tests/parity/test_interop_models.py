@@ -9,13 +9,12 @@ from safetensors.numpy import load_file
 
 from book.living_models import read_script
 from studies._minilm import SHA256, minilm_folder
+from studies._modules import load_bert, pretrained
 from transformer_core.interop import load, save
 from transformer_core.interop.parity import parity
-from transformer_core.layers import LayerSpec
-from transformer_core.ops import padding_keep
-from transformer_core.tasks.bert.mini_bert import mini_bert
+from transformer_core.ops import padding_keep, softmax
 from transformer_core.tasks.texts.documentation import documentation
-from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import MASK
 from transformer_practice.workspace.writer import Writer
 
 torch = pytest.importorskip("torch")
@@ -46,34 +45,13 @@ def lines():
     return found[:10_000] + HOSTILE
 
 
-def mini_bert_of_the_page():
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
-    from tokenizers.normalizers import BertNormalizer
-    from tokenizers.pre_tokenizers import BertPreTokenizer
-
-    settings, weights = read_script(MODELS / "mini_bert.js")
-    pieces = settings["pieces"]
-    ids = {piece: i for i, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
-    shares = np.full(len(pieces), 1 / len(pieces))
-    spec = LayerSpec.from_settings(settings["spec"])
-    rng = np.random.default_rng(0)
-    model = mini_bert(shares, rng, spec, settings["length"], settings["layers"])
-    model.set_parameters(weights)
-    return model, tokenizer
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("interop")
 
 
 def test_the_mini_bert_answers_there_with_the_same_words_and_probabilities(folder):
-    model, tokenizer = mini_bert_of_the_page()
+    model, (*_, tokenizer) = load_bert(), pretrained()
     save(model, tokenizer, folder / "bert")
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(folder / "bert").eval()
     there = transformers.AutoTokenizer.from_pretrained(folder / "bert")
@@ -84,15 +62,14 @@ def test_the_mini_bert_answers_there_with_the_same_words_and_probabilities(folde
     ours, _ = model.forward(ids)
     with torch.no_grad():
         found = theirs(torch.tensor(ids)).logits.numpy()
-    ours, found = softmax(ours), softmax(found)
+    ours, found = softmax(ours)[0], softmax(found)[0]
     (place,) = np.flatnonzero(ids[0] == MASK)
     best = ours[0, place].argsort()[::-1][:5]
     assert np.array_equal(best, found[0, place].argsort()[::-1][:5])
     np.testing.assert_allclose(found, ours, atol=2e-5)
     again, _ = load(folder / "bert")
-    np.testing.assert_allclose(
-        softmax(again.forward(ids, segment_ids=np.zeros_like(ids))[0]), ours, atol=2e-5
-    )
+    logits, _ = again.forward(ids, segment_ids=np.zeros_like(ids))
+    np.testing.assert_allclose(softmax(logits)[0], ours, atol=2e-5)
 
 
 def test_the_gpt_writes_the_same_text_there(folder):
@@ -109,7 +86,7 @@ def test_the_gpt_writes_the_same_text_there(folder):
     with torch.no_grad():
         found = theirs(torch.tensor(ids)).logits.numpy()
         written = theirs.generate(torch.tensor(ids), max_new_tokens=40, do_sample=False).numpy()
-    np.testing.assert_allclose(softmax(found), softmax(ours), atol=2e-5)
+    np.testing.assert_allclose(softmax(found)[0], softmax(ours)[0], atol=2e-5)
     logits, state = writer.gpt.prefill(ids)
     tokens = [*ids[0]]
     for _ in range(written.shape[1] - ids.shape[1]):
@@ -199,8 +176,3 @@ def test_the_hash_of_another_file_is_refused(tmp_path):
     other = hashlib.sha256(b"another").hexdigest()
     with pytest.raises(ValueError, match=f"expected the SHA-256 {other}, got {SHA256}"):
         load(place, sha256=other)
-
-
-def softmax(logits):
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
