@@ -4,14 +4,10 @@ Each test is a row of the table in the chapter *Many machines*; the largest diff
 meets is in its report (``--junitxml``) as the property ``difference``.
 """
 
-import os
-
 import numpy as np
 import pytest
-from helpers import one_step
-from helpers.one_step import masked_tokens, model_and_batch
-from helpers.ranks import mpiexec, on_mpi
-from helpers.texts import ROOT
+from helpers.one_step import masked_tokens, model_and_batch, one_step
+from helpers.ranks import on_mpi, on_processes
 
 from transformer_core.ops import cross_entropy, cross_entropy_backward
 from transformer_core.optim import AdamW
@@ -24,8 +20,6 @@ DTYPES = "float32", "float64"
 # the optimiser makes of them in 12 steps.
 CLOSE = {"float32": 2e-6, "float64": 1e-14}
 TRAINED = {"float32": 1e-5, "float64": 1e-13}
-
-PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
@@ -62,15 +56,15 @@ def test_accumulation_is_one_batch(dtype, difference):
 @every_dtype
 @pytest.mark.parametrize("shards", [2, 3, 4, 7])
 def test_shards_are_one_batch(shards, dtype, difference):
-    sharded = one_step.one_step(Communicator(), dtype, shards)
-    assert difference(sharded, one_step.one_step(Communicator(), dtype)) <= CLOSE[dtype]
+    sharded = one_step(Communicator(), dtype, shards)
+    assert difference(sharded, one_step(Communicator(), dtype)) <= CLOSE[dtype]
 
 
 @every_dtype
 @pytest.mark.parametrize("shards", [1, 2, 3, 4, 8])
 def test_shards_on_thread_ranks_are_shards_over_threads_bit_for_bit(shards, dtype, difference):
-    over_threads = one_step.one_step(Communicator(), dtype, shards)
-    for on_rank in on_threads(shards, one_step.one_step, dtype):
+    over_threads = one_step(Communicator(), dtype, shards)
+    for on_rank in on_threads(shards, one_step, dtype):
         assert difference(on_rank, over_threads) == 0
 
 
@@ -80,12 +74,9 @@ def test_shards_on_thread_ranks_are_shards_over_threads_bit_for_bit(shards, dtyp
 def test_shards_over_processes_are_shards_over_threads_bit_for_bit(
     shards, dtype, difference, tmp_path
 ):
-    result = mpiexec(shards, one_step.__file__, tmp_path, dtype, PYTHONPATH=PATHS)
-    assert result.returncode == 0, result.stderr
-    over_threads = one_step.one_step(Communicator(), dtype, shards)
-    for rank in range(shards):
-        with np.load(tmp_path / f"{rank}.npz") as on_rank:
-            assert difference(dict(on_rank), over_threads) == 0
+    over_threads = one_step(Communicator(), dtype, shards)
+    for on_rank in on_processes(shards, one_step, tmp_path, dtype):
+        assert difference(on_rank, over_threads) == 0
 
 
 @every_dtype
@@ -108,9 +99,8 @@ def trained(tmp_path, text, monkeypatch):
 
     def train(ranks, name, dtype, killed_in=None, resume=False, seed=0):
         spec = {"width": 32, "hidden_width": 64, "dropout": 0.1, "dtype": dtype}
-        sizes = {"length": 16, "layers": 1, "vocabulary": 60, "batch": 7}
-        given = sizes | {"text": text, "steps": 12, "checkpoint_every": 5, "spec": spec}
-        given |= {"seed": seed}
+        given = {"length": 16, "layers": 1, "vocabulary": 60, "batch": 7, "spec": spec}
+        given |= {"text": text, "steps": 12, "checkpoint_every": 5, "seed": seed}
         update = AdamW.step
 
         def step(optimizer, *arguments):
@@ -119,8 +109,7 @@ def trained(tmp_path, text, monkeypatch):
             update(optimizer, *arguments)
 
         def work(communicator):
-            folder = tmp_path / name
-            return train_on_disk(RECIPE, folder, given, resume, communicator)
+            return train_on_disk(RECIPE, tmp_path / name, given, resume, communicator)
 
         with monkeypatch.context() as patch:
             patch.setattr(AdamW, "step", step)

@@ -4,18 +4,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers import pipeline_cases
 from helpers.pipeline_cases import (
     LAYERS,
     VOCABULARY,
     WIDTH,
     Watched,
     build,
+    gradients_and_sent,
     micro_batches,
     whole,
     whole_with_drops,
 )
-from helpers.ranks import mpiexec, on_mpi
+from helpers.ranks import on_mpi, on_processes
+from helpers.witnesses import assert_same_bits
 
 from transformer_core.distributed import (
     PipelineBert,
@@ -83,6 +84,15 @@ def test_stages_and_micro_batches_are_counted_in_whole_numbers(schedule, stages,
         schedule(stages, batches)
 
 
+def assert_parts_of(stages, loss, grads):
+    """Every stage has the loss, and some of the gradients."""
+    for mine, part in stages:
+        assert mine == pytest.approx(loss, rel=1e-13)
+        for name, grad in part.items():
+            scale = np.abs(grads[name]).max()
+            np.testing.assert_allclose(grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
+
+
 @pytest.mark.equation("eq:pipeline-backward")
 @both
 @pytest.mark.parametrize("tied", [True, False])
@@ -101,11 +111,7 @@ def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
 
     found = on_threads(stages, work, patience=20)
     assert {name for _, part in found for name in part} == grads.keys()
-    for mine, part in found:
-        assert mine == pytest.approx(loss, rel=1e-13)
-        for name, grad in part.items():
-            scale = np.abs(grads[name]).max()
-            np.testing.assert_allclose(grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
+    assert_parts_of(found, loss, grads)
     if tied:
         first, last = found[0][1]["tokens.table"], found[-1][1]["tokens.table"]
         np.testing.assert_array_equal(first, last)
@@ -133,8 +139,7 @@ def test_the_schedules_give_the_same_bits(schedule):
     expected = on_threads(2, work, gpipe)
     for (loss, grads), (other, others) in zip(on_threads(2, work, schedule), expected, strict=True):
         assert loss == other
-        for name, grad in grads.items():
-            np.testing.assert_array_equal(grad, others[name])
+        assert_same_bits(grads, others)
 
 
 @both
@@ -160,13 +165,9 @@ def test_the_stages_send_what_the_formula_says(stages, tied, schedule):
 
 @on_mpi
 def test_two_processes_give_the_bits_of_two_threads(tmp_path):
-    result = mpiexec(2, pipeline_cases.__file__, tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-    for rank, expected in enumerate(on_threads(2, pipeline_cases.work)):
-        with np.load(tmp_path / f"{rank}.npz") as got:
-            assert set(got) == set(expected)
-            for name, array in expected.items():
-                np.testing.assert_array_equal(got[name], array, err_msg=name)
+    ranks = on_processes(2, gradients_and_sent, tmp_path), on_threads(2, gradients_and_sent)
+    for found, expected in zip(*ranks, strict=True):
+        assert_same_bits(found, expected)
 
 
 def test_a_stage_without_layers_is_refused():
@@ -186,15 +187,14 @@ def test_nothing_to_count_is_refused(batches):
     on_threads(2, work)
 
 
-@pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
+@both
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(tied, schedule):
     columns = [np.concatenate(arrays) for arrays in zip(*micro_batches(), strict=True)]
-    options = {"max_norm": 0.1, "progress": False}
 
     def trained(model):
         optimizer = SGD(model.parameters(), 0.1)
-        history = train(model, optimizer, [columns] * 3, 3, **options)
+        history = train(model, optimizer, [columns] * 3, 3, max_norm=0.1, progress=False)
         return [record["loss"] for record in history], model.parameters()
 
     def work(c):
@@ -232,11 +232,7 @@ def test_stages_drop_alike_in_both_passes(stages, recompute, schedule):
         stage = PipelineBert(build(dropout=0.3), c, schedule, recompute=recompute)
         return stage.in_micro_batches(micro_batches(), np.random.default_rng(6))
 
-    for mine, part in on_threads(stages, work, patience=20):
-        assert mine == pytest.approx(loss, rel=1e-13)
-        for name, grad in part.items():
-            scale = np.abs(grads[name]).max()
-            np.testing.assert_allclose(grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
+    assert_parts_of(on_threads(stages, work, patience=20), loss, grads)
 
 
 @pytest.mark.equation("eq:pipeline-recompute")
@@ -249,8 +245,7 @@ def test_a_pass_that_is_run_again_gives_the_same_bits(schedule):
     pairs = zip(on_threads(3, work, False), on_threads(3, work, True), strict=True)
     for (loss, grads), (again, others) in pairs:
         assert loss == again
-        for name, grad in grads.items():
-            np.testing.assert_array_equal(others[name], grad, err_msg=name)
+        assert_same_bits(others, grads)
 
 
 @pytest.mark.equation("eq:pipeline-recompute")
@@ -275,7 +270,7 @@ def test_a_stage_that_runs_its_passes_again_keeps_their_inputs_and_one_cache(sta
         assert again[s] == cache + live[s] * x
 
 
-@pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
+@both
 def test_a_schedule_of_too_many_slots_is_refused(schedule):
     for sizes in ((2**31 - 1, 2), (2, 2**31 - 1)):
         with pytest.raises(ValueError, match="stages, batches: expected at most 4194304 slots"):

@@ -12,7 +12,6 @@ from helpers.sharding import (
     alone,
     assert_close,
     assert_equal_to_one_process,
-    assert_same_bits,
     batch,
     bert,
     bytes_of,
@@ -22,7 +21,7 @@ from helpers.sharding import (
     train,
     trained,
 )
-from helpers.witnesses import randomise
+from helpers.witnesses import assert_same_bits, randomise
 
 from transformer_core.distributed import DataParallel
 from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimizer
@@ -39,6 +38,7 @@ STAGES = [
     pytest.param(ZERO_2, marks=pytest.mark.equation("eq:zero-2"), id="2"),
 ]
 every_stage = pytest.mark.parametrize("shard", STAGES)
+every_scheme = pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
@@ -84,9 +84,7 @@ def test_the_gradient_is_that_of_data_parallel(size):
     arrays = batch(model, 0)
 
     def work(communicator):
-        step = DataParallel(
-            model, lambda ids, targets, masked, *_: masked.sum(), communicator=communicator
-        )
+        step = DataParallel(model, masked_tokens, communicator=communicator)
         loss, grads = step.loss_and_gradients(*arrays)
         sharded = ZERO_1(bert(), ADAMW, communicator)
         shard, weight = part(arrays, communicator)
@@ -130,7 +128,7 @@ def test_the_norm_is_that_of_the_whole_gradient(size):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+@every_scheme
 @pytest.mark.parametrize("before, after", [(3, 1), (1, 4), (2, 3), (3, 3)])
 def test_what_some_ranks_saved_others_can_load(shard, before, after):
     def first(communicator):
@@ -157,7 +155,7 @@ def test_what_some_ranks_saved_others_can_load(shard, before, after):
         assert_same_bits(state.state(), never_stopped[2].state())
 
 
-@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+@every_scheme
 def test_a_checkpoint_on_disk_is_that_of_one_process(tmp_path, shard):
     run = Run(tmp_path)
 
@@ -183,7 +181,7 @@ def test_a_checkpoint_on_disk_is_that_of_one_process(tmp_path, shard):
     assert_close(on_threads(2, go_on)[0], alone(bert())[1])
 
 
-@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+@every_scheme
 def test_what_is_gathered_is_a_copy(shard):
     sharded = shard(bert(), ADAMW, Communicator())
     parameters, optimizer = sharded.gather()
@@ -263,7 +261,7 @@ def test_gathering_a_bucket_is_the_adjoint_of_reducing_it(size):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+@every_scheme
 def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(shard, dropout):
     """Clipped, with a schedule, and with what one process drops of each sequence."""
     variant = VARIANTS["everything"] | {"dropout": dropout}
@@ -293,7 +291,7 @@ def test_a_batch_is_cut_by_what_counts_its_tokens():
         sharded.loss_and_gradients(*batch(sharded.model, 0))
 
 
-@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+@every_scheme
 def test_a_model_can_be_decoded_while_it_is_trained(shard):
     """With the words of one process; where the parameters are cut, in the context alone."""
     source, target = np.random.default_rng(7).integers(9, size=(2, 5, 4))
@@ -324,7 +322,7 @@ def test_a_model_can_be_decoded_while_it_is_trained(shard):
         np.testing.assert_array_equal(found, decoded(model))
 
 
-@pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
+@every_scheme
 def test_one_rank_alone_gathers_the_arrays_that_it_saves(shard):
     def work(communicator):
         sharded = shard(bert(), ADAMW, communicator)

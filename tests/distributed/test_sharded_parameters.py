@@ -7,8 +7,7 @@ from itertools import repeat
 
 import numpy as np
 import pytest
-from helpers import sharded_ranks
-from helpers.ranks import mpiexec, on_mpi
+from helpers.ranks import on_mpi, on_processes
 from helpers.sharding import (
     ADAMW,
     EVERYTHING,
@@ -19,15 +18,15 @@ from helpers.sharding import (
     V,
     assert_close,
     assert_equal_to_one_process,
-    assert_same_bits,
     batch,
     bert,
     bytes_of,
     sent_in_one_step,
     train,
     trained,
+    trained_at_stage_3,
 )
-from helpers.witnesses import randomise
+from helpers.witnesses import assert_same_bits, randomise
 
 from transformer_core.distributed.data_parallel import SequenceGenerators
 from transformer_core.distributed.over_ranks import over_ranks
@@ -40,6 +39,7 @@ from transformer_core.optim import AdamW, Muon
 from transformer_core.ranks import Communicator, on_threads
 from transformer_core.training import Recipe, Training, train_on_disk
 
+STAGE_2 = partial(ShardedOptimizer, stage=2)
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
@@ -53,11 +53,7 @@ def test_the_training_is_that_of_one_process(size, variant):
 
 @every_size
 def test_the_bits_are_those_of_stage_2(size):
-    for one, other in zip(
-        trained(size, ShardedParameters),
-        trained(size, partial(ShardedOptimizer, stage=2)),
-        strict=True,
-    ):
+    for one, other in zip(trained(size, ShardedParameters), trained(size, STAGE_2), strict=True):
         assert one[0] == other[0]
         assert_same_bits(one[1], other[1])
 
@@ -123,17 +119,15 @@ def test_what_was_dropped_is_dropped_again(draw):
         loss, pieces = sharded.of_shard(*batch(sharded.model, 0), weight=1, rng=rng)
         return loss, pieces, rng.random((B, 2))
 
-    stage_2 = on_threads(2, work, partial(ShardedOptimizer, stage=2))
-    stage_3 = on_threads(2, work, ShardedParameters)
-    for one, other in zip(stage_2, stage_3, strict=True):
+    for one, other in zip(
+        on_threads(2, work, STAGE_2), on_threads(2, work, ShardedParameters), strict=True
+    ):
         assert one[0] == other[0]
         assert_same_bits(other[1], one[1])
         np.testing.assert_array_equal(one[2], other[2])  # what is drawn next
 
 
-@pytest.mark.parametrize(
-    "shard", [ShardedOptimizer, partial(ShardedOptimizer, stage=2), ShardedParameters]
-)
+@pytest.mark.parametrize("shard", [ShardedOptimizer, STAGE_2, ShardedParameters])
 def test_an_encoder_decoder_with_one_table_for_all(shard):
     def build():
         rng = np.random.default_rng(6)
@@ -221,7 +215,7 @@ def sharded_by(shard):
     [
         (plain, lambda n: 16),
         (sharded_by(ShardedOptimizer), lambda n: 8 + 8 / n),
-        (sharded_by(partial(ShardedOptimizer, stage=2)), lambda n: 4 + 12 / n),
+        (sharded_by(STAGE_2), lambda n: 4 + 12 / n),
         (sharded_by(ShardedParameters), lambda n: 16 / n),
     ],
     ids=["plain", "ZeRO 1", "ZeRO 2", "ZeRO 3"],
@@ -300,8 +294,6 @@ def test_to_start_and_to_resume_a_rank_needs_its_pieces_and_single_arrays(tmp_pa
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_ranks_of_mpi_give_the_bits_of_ranks_as_threads(tmp_path, size):
-    result = mpiexec(size, sharded_ranks.__file__, tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-    for rank, expected in enumerate(on_threads(size, sharded_ranks.work)):
-        with np.load(tmp_path / f"{rank}.npz") as found:
-            assert_same_bits(dict(found), expected)
+    processes = on_processes(size, trained_at_stage_3, tmp_path)
+    for found, expected in zip(processes, on_threads(size, trained_at_stage_3), strict=True):
+        assert_same_bits(found, expected)

@@ -4,16 +4,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers import cut_bert
-from helpers.cut_bert import B, D, L, T, Training, batch, bert, train_cut
-from helpers.ranks import mpiexec, on_mpi
-from helpers.witnesses import assert_close
+from helpers.cut_bert import B, D, L, T, Training, batch, bert, train_cut, trainings
+from helpers.ranks import on_mpi, on_processes
+from helpers.witnesses import assert_close, assert_same_bits
 
 from transformer_core.distributed import TensorParallelBert, cuts_of
 from transformer_core.distributed.pieces import replicated
 from transformer_core.layers import FEED_FORWARDS, FeedForward, LayerSpec
-from transformer_core.models import Bert
-from transformer_core.models.stack_spec import StackSpec
+from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import SGD, AdamW
 from transformer_core.ranks import Communicator, on_threads
 from transformer_core.training import train
@@ -98,9 +96,9 @@ def test_layers_send_as_much_with_pieces_of_sequences(size):
 
 
 @cache
-def trained_alone(placement, tied, dropout=0.2, steps=5):
-    training = Training(bert(placement, tied, dropout))
-    losses = training.run(range(steps))
+def trained_alone(placement, tied):
+    training = Training(bert(placement, tied, 0.2))
+    losses = training.run(range(5))
     return {"losses": np.array(losses)} | training.model.parameters()
 
 
@@ -128,8 +126,7 @@ def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
     first, *others = on_threads(4, work)
     assert len(first) > 10
     for other in others:
-        for name, array in first.items():
-            np.testing.assert_array_equal(other[name], array)
+        assert_same_bits(other, first)
 
 
 @pytest.mark.slow
@@ -156,28 +153,25 @@ def test_a_checkpoint_goes_on_with_any_number_of_ranks(before, after, sequence):
     for found in on_threads(after, second):
         assert_close(found, {n: a for n, a in alone.items() if n != "losses"}, 1e-12)
         if after == before:
-            for name, array in found.items():
-                np.testing.assert_array_equal(array, never_stopped[0][name])
+            assert_same_bits(found | {"losses": never_stopped[0]["losses"]}, never_stopped[0])
 
 
 def test_the_whole_model_is_left_as_it_was():
     model = bert()
     before = {name: array.copy() for name, array in model.parameters().items()}
     on_threads(2, lambda c: Training(TensorParallelBert(model, c)).run(range(2)))
-    for name, array in model.parameters().items():
-        np.testing.assert_array_equal(array, before[name])
+    assert_same_bits(model.parameters(), before)
 
 
 @on_mpi
 @pytest.mark.slow
 def test_four_processes_end_where_four_threads_do(tmp_path):
-    result = mpiexec(4, cut_bert.__file__, tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-    for rank, expected in enumerate(on_threads(4, cut_bert.trainings)):
-        for kind, arrays in expected.items():
-            assert_close(arrays, trained_alone("post", True), 1e-12)
-            with np.load(tmp_path / f"{rank}-{kind}.npz") as found:
-                assert_close(dict(found), arrays, 1e-12)
+    alone = trained_alone("post", True)
+    ranks = on_processes(4, trainings, tmp_path), on_threads(4, trainings)
+    for found, expected in zip(*ranks, strict=True):
+        assert_close(found, expected, 1e-12)
+        for way in ("tensor", "sequence", "pair"):
+            assert_close({name: expected[f"{way} {name}"] for name in alone}, alone, 1e-12)
 
 
 @pytest.mark.parametrize(

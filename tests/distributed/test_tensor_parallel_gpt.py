@@ -5,10 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from helpers import cut_gpt
-from helpers.cut_gpt import B, D, K, L, T, V, batch, gpt, train, train_cut
-from helpers.ranks import mpiexec, on_mpi
-from helpers.witnesses import assert_close
+from helpers.cut_gpt import B, D, K, L, T, Training, V, batch, gpt, train_cut, trained_and_sent
+from helpers.ranks import on_mpi, on_processes
+from helpers.witnesses import assert_close, assert_same_bits
 
 from transformer_core.distributed import (
     ParallelSelfAttention,
@@ -20,7 +19,6 @@ from transformer_core.distributed import (
 from transformer_core.distributed.pieces import Cut, cut, gather, norm_of_pieces, replicated
 from transformer_core.layers import AttentionSpec, LayerSpec, MultiHeadSelfAttention, NormSpec
 from transformer_core.models import Gpt, StackSpec
-from transformer_core.optim import AdamW
 from transformer_core.optim.clipping import global_norm
 from transformer_core.ranks import Communicator, on_threads
 
@@ -109,35 +107,34 @@ def test_a_rank_holds_the_parameters_that_the_formula_says(key_heads, size):
     assert total == once + size * on_all + copied
 
 
-@pytest.mark.equation("eq:gpt-ranks-bytes")
-@fitting
-def test_a_step_sends_what_the_formula_says(key_heads, size):
-    """With biases: a head of keys and values has D + 1 rows."""
-    model, inputs = gpt(key_heads), batch(np.random.default_rng(3))
-
-    def work(c):
-        TensorParallelGpt(model, c).loss_and_gradients(*inputs)
-        return sum(traffic.bytes for traffic in c.sent.values())
-
-    rows = B * T
-    activations = (4 * L + 2) * rows * D + 3 * rows
-    norms = L * 2 * K
-    keys = L * key_heads * (sharers(size, key_heads) - 1) * (D + 1) * sum(WIDTHS)
-    expected = 2 * 8 * ((size - 1) * (activations + norms) + keys)
-    assert sum(on_threads(size, work)) == expected
-
-
-@pytest.mark.equation("eq:gpt-ranks-bytes")
-@pytest.mark.parametrize("key_heads, size", [(1, 2), (1, 4), (2, 4), (4, 2)])
-def test_the_cost_model_has_the_same_bytes_and_messages(key_heads, size):
-    model, inputs = gpt_of_equal_widths(key_heads), batch(np.random.default_rng(3))
-    sizes = cost.Sizes(1, L, 16, 17, 4, T, 8)
+def sent_in_a_step(model, size):
+    """What all ranks send, operation by operation."""
+    inputs = batch(np.random.default_rng(3))
 
     def work(c):
         TensorParallelGpt(model, c).loss_and_gradients(*inputs)
         return c.sent.values()
 
-    sent = [traffic for of_rank in on_threads(size, work) for traffic in of_rank]
+    return [traffic for of_rank in on_threads(size, work) for traffic in of_rank]
+
+
+@pytest.mark.equation("eq:gpt-ranks-bytes")
+@fitting
+def test_a_step_sends_what_the_formula_says(key_heads, size):
+    """With biases: a head of keys and values has D + 1 rows."""
+    rows = B * T
+    activations = (4 * L + 2) * rows * D + 3 * rows
+    norms = L * 2 * K
+    keys = L * key_heads * (sharers(size, key_heads) - 1) * (D + 1) * sum(WIDTHS)
+    expected = 2 * 8 * ((size - 1) * (activations + norms) + keys)
+    assert sum(traffic.bytes for traffic in sent_in_a_step(gpt(key_heads), size)) == expected
+
+
+@pytest.mark.equation("eq:gpt-ranks-bytes")
+@pytest.mark.parametrize("key_heads, size", [(1, 2), (1, 4), (2, 4), (4, 2)])
+def test_the_cost_model_has_the_same_bytes_and_messages(key_heads, size):
+    sizes = cost.Sizes(1, L, 16, 17, 4, T, 8)
+    sent = sent_in_a_step(gpt_of_equal_widths(key_heads), size)
     load = cost.tensor_parallel(sizes, B * T, size, key_heads=key_heads, norms=True).load
     assert sum(t.bytes for t in sent) == load.bytes
     assert sum(t.messages for t in sent) == load.messages
@@ -153,7 +150,7 @@ def gpt_of_equal_widths(key_heads):
 @cache
 def trained_alone(key_heads):
     model = gpt(key_heads, dropout=0.2)
-    losses = train(model)
+    losses = Training(model).run(range(4))
     return {"losses": np.array(losses)} | model.parameters()
 
 
@@ -173,42 +170,32 @@ def test_copies_stay_the_same_bit_for_bit(sequence):
 
     def work(c):
         model = TensorParallelGpt(gpt(2, dropout=0.2), c, sequence)
-        train(model)
-        of_keys = {
-            n: a[..., -sum(WIDTHS) :] for n, a in model.parameters().items() if "key_va" in n
-        }
-        whole = {n: model.parameters()[n] for n in replicated(model.parameters(), model.cuts)}
-        return whole, of_keys
+        Training(model).run(range(4))
+        parameters = model.parameters()
+        of_keys = {n: a[..., -sum(WIDTHS) :] for n, a in parameters.items() if "key_va" in n}
+        return {n: parameters[n] for n in replicated(parameters, model.cuts)}, of_keys
 
     ranks = on_threads(4, work)
     for one, other in [(0, 1), (2, 3)]:
-        for name, array in ranks[one][1].items():
-            np.testing.assert_array_equal(ranks[other][1][name], array)
+        assert_same_bits(ranks[other][1], ranks[one][1])
     assert any("query_transform" in name for name in ranks[0][0])
     for whole, _ in ranks[1:]:
-        for name, array in ranks[0][0].items():
-            np.testing.assert_array_equal(whole[name], array)
+        assert_same_bits(whole, ranks[0][0])
 
 
 @pytest.mark.parametrize("after", [1, 2, 4])
 def test_a_checkpoint_of_four_ranks_goes_on_with_any_number(after):
     def first(c):
-        model = TensorParallelGpt(gpt(2, dropout=0.2), c)
-        optimizer = AdamW(model.parameters, 1e-2, eps=1e-6)
-        train(model, range(2), optimizer)
-        return model.gather(model.parameters()), model.gather(optimizer.state())
+        training = Training(TensorParallelGpt(gpt(2, dropout=0.2), c))
+        training.run(range(2))
+        return training.gathered()
 
-    parameters, moments = on_threads(4, first)[0]
+    saved = on_threads(4, first)[0]
 
     def second(c):
-        model = TensorParallelGpt(gpt(2, dropout=0.2), c)
-        optimizer = AdamW(model.parameters, 1e-2, eps=1e-6)
-        optimizer.steps = 2
-        for arrays, into in ((parameters, model.parameters()), (moments, optimizer.state())):
-            for name, array in model.cut(arrays).items():
-                into[name][...] = array
-        train(model, range(2, 4), optimizer)
-        return model.gather(model.parameters())
+        training = Training(TensorParallelGpt(gpt(2, dropout=0.2), c), saved)
+        training.run(range(2, 4))
+        return training.gathered()[0]
 
     alone = {n: a for n, a in trained_alone(2).items() if n != "losses"}
     for found in on_threads(after, second):
@@ -263,13 +250,8 @@ def test_weights_of_targets_are_refused():
 
 @on_mpi
 def test_two_processes_end_where_two_threads_do_and_send_as_much(tmp_path):
-    result = mpiexec(2, cut_gpt.__file__, tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-
-    def work(c):
-        return train_cut(c), {f"sent {n}": t.bytes for n, t in c.sent.items()}
-
-    for rank, (arrays, sent) in enumerate(on_threads(2, work)):
-        with np.load(tmp_path / f"{rank}.npz") as found:
-            assert {name: found[name] for name in found if name in sent} == sent
-            assert_close({n: found[n] for n in found if n not in sent}, arrays, 1e-12)
+    ranks = on_processes(2, trained_and_sent, tmp_path), on_threads(2, trained_and_sent)
+    for found, expected in zip(*ranks, strict=True):
+        for name in [name for name in expected if name.startswith("sent ")]:
+            assert found.pop(name) == expected.pop(name)
+        assert_close(found, expected, 1e-12)

@@ -1,17 +1,13 @@
-"""A BERT that 1, 2, 3 or 4 ranks can share, alone and cut; a script that trains it on MPI."""
-
-import sys
-from pathlib import Path
+"""A BERT that 1, 2, 3 or 4 ranks can share, alone and cut."""
 
 import numpy as np
 from helpers.witnesses import randomise
 
 from transformer_core.distributed import TensorParallelBert
 from transformer_core.layers import LayerSpec
-from transformer_core.models import Bert
-from transformer_core.models.stack_spec import StackSpec
+from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import AdamW
-from transformer_core.ranks import grid, guarded, world
+from transformer_core.ranks import grid
 
 B, T, D, H, F, V, L = 3, 12, 24, 12, 17, 13, 2  # 2, 3 and 4 divide neither F nor V
 
@@ -19,14 +15,8 @@ B, T, D, H, F, V, L = 3, 12, 24, 12, 17, 13, 2  # 2, 3 and 4 divide neither F no
 def bert(placement="post", tied=True, dropout=0.0, dtype="float64"):
     """Build the model at a generic point: the same one at every call."""
     spec = LayerSpec(D, H, F, placement, feed_forward="gelu_tanh", dropout=dropout, dtype=dtype)
-    model = Bert(
-        spec,
-        StackSpec(V, T, L),
-        np.random.default_rng(1),
-        tied=tied,
-        segments=2,
-        embedding_norm=True,
-    )
+    rng = np.random.default_rng(1)
+    model = Bert(spec, StackSpec(V, T, L), rng, tied, segments=2, embedding_norm=True)
     return randomise(model, np.random.default_rng(2))
 
 
@@ -42,8 +32,8 @@ def batch(rng, batch=B):
 class Training:
     """A model with its optimiser: whole, or cut."""
 
-    def __init__(self, model, whole=None):
-        self.model = model
+    def __init__(self, model, whole=None, batch=batch):
+        self.model, self.batch = model, batch
         # The biases of the keys have the gradient 0. A smaller eps makes steps of its rounding.
         self.optimizer = AdamW(model.parameters, 1e-2, eps=1e-6)
         if whole:
@@ -56,7 +46,7 @@ class Training:
         losses = []
         for step in steps:
             rng = np.random.default_rng(step)
-            loss, grads = self.model.loss_and_gradients(*batch(rng), rng=rng)
+            loss, grads = self.model.loss_and_gradients(*self.batch(rng), rng=rng)
             self.optimizer.step(grads, max_norm=0.5)
             losses.append(loss)
         return losses
@@ -85,14 +75,9 @@ def train_cut(communicator, sequence, steps=range(5), **settings):
 def trainings(c):
     """Train on all ranks in both ways, and on pairs of them."""
     row, _ = grid(c, 2)
+    ways = {"tensor": (c, False), "sequence": (c, True), "pair": (row, False)}
     return {
-        "tensor": train_cut(c, False, dropout=0.2),
-        "sequence": train_cut(c, True, dropout=0.2),
-        "pair": train_cut(row, False, dropout=0.2),
+        f"{way} {name}": array
+        for way, given in ways.items()
+        for name, array in train_cut(*given, dropout=0.2).items()
     }
-
-
-if __name__ == "__main__":
-    with guarded(world()) as communicator:
-        for kind, arrays in trainings(communicator).items():
-            np.savez(Path(sys.argv[1], f"{communicator.rank}-{kind}.npz"), **arrays)

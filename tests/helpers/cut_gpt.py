@@ -1,16 +1,14 @@
-"""A GPT of today's blocks that ranks can share, alone and cut; a script that trains it on MPI."""
+"""A GPT of today's blocks that ranks can share, alone and cut."""
 
-import sys
-from pathlib import Path
+from functools import partial
 
 import numpy as np
+from helpers import cut_bert
 from helpers.witnesses import randomise
 
 from transformer_core.distributed import TensorParallelGpt
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
 from transformer_core.models import Gpt, StackSpec
-from transformer_core.optim import AdamW
-from transformer_core.ranks import guarded, world
 
 B, T, D, H, K, F, V, L = 3, 12, 10, 12, 4, 17, 13, 2  # 2, 3 and 4 divide neither F nor V
 
@@ -29,27 +27,17 @@ def batch(rng):
     return tuple(rng.integers(V, size=(2, B, T)))
 
 
-def train(model, steps=range(4), optimizer=None):
-    """Take some clipped steps, each with its own batch and drops; return the losses."""
-    optimizer = optimizer or AdamW(model.parameters, 1e-2, eps=1e-6)
-    losses = []
-    for step in steps:
-        rng = np.random.default_rng(step)
-        loss, grads = model.loss_and_gradients(*batch(rng), rng=rng)
-        optimizer.step(grads, max_norm=0.5)
-        losses.append(loss)
-    return losses
+Training = partial(cut_bert.Training, batch=batch)
 
 
 def train_cut(communicator, sequence=False, **settings):
     """Train a cut model; return the losses and the whole parameters."""
     model = TensorParallelGpt(gpt(**settings), communicator, sequence)
-    losses = train(model)
+    losses = Training(model).run(range(4))
     return {"losses": np.array(losses)} | model.gather(model.parameters())
 
 
-if __name__ == "__main__":
-    with guarded(world()) as communicator:
-        arrays = train_cut(communicator)
-        sent = {f"sent {n}": np.array(t.bytes) for n, t in communicator.sent.items()}
-        np.savez(Path(sys.argv[1], f"{communicator.rank}.npz"), **arrays, **sent)
+def trained_and_sent(communicator):
+    """Return what :func:`train_cut` returns, and the bytes that were sent."""
+    arrays = train_cut(communicator)
+    return arrays | {f"sent {n}": np.array(t.bytes) for n, t in communicator.sent.items()}

@@ -1,15 +1,11 @@
 """The loss and the gradients of one batch, on the ranks of a test."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 from helpers.witnesses import randomise
 
 from transformer_core.distributed import DataParallel
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
-from transformer_core.ranks import guarded, world
 
 B, T, V = 7, 5, 23
 
@@ -34,10 +30,3 @@ def one_step(communicator, dtype, threads=1):
     parallel = DataParallel(model, masked_tokens, threads, communicator)
     loss, grads = parallel.loss_and_gradients(*batch, rng=np.random.default_rng(5))
     return {"loss": np.array(loss)} | grads
-
-
-if __name__ == "__main__":
-    with guarded(world()) as communicator:
-        folder, dtype = sys.argv[1:]
-        path = Path(folder) / f"{communicator.rank}.npz"
-        np.savez(path, **one_step(communicator, dtype))

@@ -1,15 +1,13 @@
-"""A small Bert and micro-batches for its pipeline; run as a script, on MPI, with a folder."""
+"""A small Bert and micro-batches for its pipeline."""
 
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
+from helpers.witnesses import arrays_in
 
 from transformer_core.distributed import PipelineBert
 from transformer_core.layers import AttentionSpec, LayerSpec
 from transformer_core.models import Bert, StackSpec
-from transformer_core.ranks import guarded, world
 
 VOCABULARY, LENGTH, WIDTH, LAYERS = 11, 7, 6, 4
 COUNTS = [5, 1, 3, 0]  # of masked tokens, in micro-batches of 3, 1, 2 and 2 sequences
@@ -91,20 +89,12 @@ class Watched(PipelineBert):
     def forward(self, x, *batch, **others):
         given = {id(owner(array)) for array in batch if array is not None}
         y, cache = super().forward(x, *batch, **others)
-        for array in arrays_in((x, cache)):
+        for array in map(owner, arrays_in((x, cache))):
             if id(array) not in self.alive | dict.fromkeys(given):
                 self.alive[id(array)] = array.nbytes
                 weakref.finalize(array, self.alive.pop, id(array))
         self.most = max(self.most, sum(self.alive.values()))
         return y, cache
-
-
-def arrays_in(part):
-    if isinstance(part, tuple | list):
-        for value in part:
-            yield from arrays_in(value)
-    elif isinstance(part, np.ndarray):
-        yield owner(part)
 
 
 def owner(array):
@@ -113,13 +103,7 @@ def owner(array):
     return array
 
 
-def work(c):
+def gradients_and_sent(c):
     loss, grads = PipelineBert(build(), c).in_micro_batches(micro_batches())
     traffic = {f"sent {n}": np.array(t.bytes) for n, t in c.sent.items()}
     return grads | traffic | {"loss": np.array(loss)}
-
-
-if __name__ == "__main__":
-    with guarded(world()) as communicator:
-        folder = Path(sys.argv[1])
-        np.savez(folder / f"{communicator.rank}.npz", **work(communicator))

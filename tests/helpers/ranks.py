@@ -44,6 +44,18 @@ def mpiexec(size, *arguments, timeout=60, **environment):
     )
 
 
+def on_processes(size, work, folder, *arguments):
+    """Call ``work(communicator, ...)`` on ranks of MPI; return the arrays of each, by name."""
+    script = Path(__file__).with_name("on_rank.py")
+    result = mpiexec(size, script, work.__module__, work.__name__, folder, *arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    found = []
+    for rank in range(size):
+        with np.load(folder / f"{rank}.npz") as arrays:
+            found.append(dict(arrays))
+    return found
+
+
 def adjoint_gap(make, kind_in, kind_out, size, rng):
     """Return how far <Ax, y> and <x, A* y> lie apart, for ``make(communicator)``, A on ranks.
 

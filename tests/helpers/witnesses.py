@@ -142,6 +142,13 @@ def assert_close(found, expected, tolerance=1e-9):
         assert close, name
 
 
+def assert_same_bits(found, expected):
+    """Compare arrays by names: dtypes, shapes and all digits."""
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, name, strict=True)
+
+
 def assert_every_parameter_moves(parameters, grads):
     """Each has a gradient of its shape, and one step changes it."""
     assert {name: grad.shape for name, grad in grads.items()} == {

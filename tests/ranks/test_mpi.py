@@ -6,43 +6,21 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import collectives
-from helpers.ranks import mpiexec, on_mpi
+from helpers.collectives import every_collective
+from helpers.ranks import mpiexec, on_mpi, on_processes
 from helpers.texts import ROOT
+from helpers.witnesses import assert_same_bits
 
 from transformer_core.ranks import Communicator, on_threads, world
 from transformer_core.ranks.mpi import HEADER, THREADS, header
-
-SCRIPT = collectives.__file__
 
 
 @on_mpi
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_every_collective_is_the_same_bits_and_bytes_as_on_threads(tmp_path, size):
-    result = mpiexec(size, SCRIPT, tmp_path)
-    assert (result.returncode, result.stderr) == (0, "")
-    for rank, expected in enumerate(on_threads(size, collectives.work)):
-        with np.load(tmp_path / f"{rank}.npz") as got:
-            assert set(got) == set(expected)
-            for name, array in expected.items():
-                assert got[name].dtype == array.dtype, name
-                np.testing.assert_array_equal(got[name], array, strict=True, err_msg=name)
-
-
-@on_mpi
-@pytest.mark.parametrize("size", [2, 4])
-def test_all_reduce_sends_what_the_formula_says(tmp_path, size):
-    script = tmp_path / "count.py"
-    script.write_text(
-        "import numpy as np\n"
-        "from transformer_core.ranks import guarded, world\n"
-        "with guarded(world()) as c:\n"
-        "    c.all_reduce(np.ones(1001, np.float32))\n"
-        "    mine = sum(traffic.bytes for traffic in c.sent.values())\n"
-        "    total = c.all_reduce(np.array(mine))\n"
-        "    if c.rank == 0: print(total)\n"
-    )
-    assert int(mpiexec(size, script).stdout) == 2 * (size - 1) * 4004
+    processes = on_processes(size, every_collective, tmp_path)
+    for found, expected in zip(processes, on_threads(size, every_collective), strict=True):
+        assert_same_bits(found, expected)
 
 
 @on_mpi
