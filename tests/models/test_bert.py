@@ -8,7 +8,6 @@ from helpers.witnesses import (
     assert_dtype_is_kept,
     assert_every_parameter_moves,
     assert_exact,
-    assert_memory_of_their_own,
     assert_nothing_is_modified,
     generators,
     normal,
@@ -371,10 +370,6 @@ def test_nothing_is_dropped_without_a_generator(rng):
     assert np.array_equal(evaluated, model.forward(IDS, MASKED, KEEP)[0])
 
 
-def test_the_tied_table_belongs_to_one_layer(rng):
-    assert_memory_of_their_own(list(build({"tied": True}, rng).parameters().values()))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64], ids=lambda d: d.__name__)
 @every_variant
 def test_the_dtype_is_kept(rng, variant, dtype):
@@ -406,18 +401,13 @@ def test_nothing_that_is_given_is_modified(rng, variant):
     "changed, message",
     [
         ({"ids": IDS + 3}, "ids: expected ids from 0 to 7, got 8"),
-        ({"ids": IDS - 1}, "ids: expected ids from 0 to 7, got -1"),
-        ({"ids": IDS / 2}, "ids: expected whole numbers, got float64"),
         ({"ids": IDS[0]}, r"ids: expected shape \(B, T\), got \(5,"),
-        ({"ids": IDS.tolist()}, "ids: expected a NumPy array, got list"),
-        ({"ids": IDS[:0]}, "ids: expected at least one element"),
         (
             {"ids": np.tile(IDS, 2), "masked": np.tile(MASKED, 2), "keep": None},
             "x: expected at most 6 positions, got 10",
         ),
         ({"masked": MASKED[:1]}, r"masked: expected shape \(2, 5\), got \(1, 5\)"),
         ({"masked": MASKED.astype(int)}, "masked: expected booleans, got int64"),
-        ({"masked": MASKED.tolist()}, "masked: expected a NumPy array, got list"),
         ({"masked": MASKED & False}, "masked: expected at least one masked token"),
         ({"keep": KEEP[..., :3]}, "keep: expected"),
         ({"segment_ids": SEGMENTS}, "segment_ids: expected None, the model has no"),
@@ -447,7 +437,6 @@ def test_bad_segments_are_named(rng, segment_ids, message):
     [
         ({"targets": TARGETS[:1]}, r"targets: expected shape \(2, 5\), got \(1, 5\)"),
         ({"targets": TARGETS + 2}, "targets: expected ids from 0 to 7, got"),
-        ({"masked": MASKED & False}, "masked: expected at least one masked token"),
         ({"masked": None}, "targets: expected shape"),
     ],
 )

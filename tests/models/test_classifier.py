@@ -64,8 +64,7 @@ def test_gradients_agree_with_the_witnesses(check, kind):
 def test_every_parameter_moves(rng, kind):
     model = kind(rng, np.float64)
     _, grads = model.loss_and_gradients(IDS, LABELS, KEEP)
-    moving = model.parameters()
-    assert_every_parameter_moves(moving, grads)
+    assert_every_parameter_moves(model.parameters(), grads)
 
 
 def test_what_is_trained_is_what_is_not_frozen(rng):

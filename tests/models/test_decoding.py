@@ -326,8 +326,6 @@ def test_the_penalty_decides_between_short_and_long(length_penalty, best):
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"source": SOURCE.tolist()}, "source: expected a NumPy array, got list"),
-        ({"source": SOURCE[:0]}, "source: expected at least one element"),
         ({"source": SOURCE[0]}, r"source: expected shape \(B, S\), got \(4,"),
         ({"source": SOURCE + 3}, "ids: expected ids from 0 to 5, got"),
         ({"source": np.tile(SOURCE, 2)}, "source: expected at most 4 positions, got 8"),
@@ -353,9 +351,7 @@ def test_bad_input_is_named(rng, search, more, changed, message):
     "changed, message",
     [
         ({"beam": 0}, "beam: expected a whole number of at least 1, got 0"),
-        ({"beam": 1.5}, "beam: expected a whole number of at least 1, got 1.5"),
         ({"length_penalty": -1}, "length_penalty: expected a number from 0 to 10"),
-        ({"length_penalty": np.nan}, "length_penalty: expected a number from 0 to 10"),
         ({"length_penalty": 64}, "length_penalty: expected a number from 0 to 10"),
     ],
 )

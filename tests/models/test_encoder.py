@@ -88,17 +88,6 @@ def test_sequences_of_a_batch_do_not_see_each_other(rng, batch, length, heads, w
     assert_close({"x": dx} | grads, total, 1e-6)
 
 
-@given(generators, sizes, sizes, sizes, sizes, variants)
-def test_a_query_without_keys_makes_no_nan(rng, batch, length, heads, width, variant):
-    encoder, x = draw(rng, batch, length, heads, width, variant)
-    keep = rng.random((batch, 1, length, length)) < 0.7
-    keep[:, :, rng.integers(length)] = False
-    with np.errstate(invalid="raise", divide="raise"):
-        y, cache = encoder.forward(x, keep)
-        dx, grads = encoder.backward(rng.normal(size=y.shape), cache)
-    assert all(np.isfinite(array).all() for array in (y, dx, *grads.values()))
-
-
 def test_layers_run_in_order_then_the_norm(rng):
     encoder, x = draw(rng, 2, 5, 2, 3, {"placement": "pre", "final_norm": True})
     expected = x
@@ -134,7 +123,6 @@ def test_a_stack_without_layers_is_named(rng):
     [
         (np.ones((2, 5, 8)), r"x: expected shape \(B, T, 6\), got \(2, 5, 8\)"),
         (np.ones((5, 6)), r"x: expected shape \(B, T, 6\), got \(5, 6\)"),
-        (np.ones((0, 5, 6)), r"x: expected at least one element, got shape \(0, 5, 6"),
     ],
 )
 def test_bad_input_is_named(rng, width, x, message):

@@ -3,8 +3,10 @@ import copy
 import numpy as np
 import pytest
 from helpers.witnesses import (
-    arrays_in,
     assert_close,
+    assert_dtype_is_kept,
+    assert_every_parameter_moves,
+    assert_nothing_is_modified,
     causal,
     generators,
     normal,
@@ -19,7 +21,6 @@ from hypothesis import strategies as st
 from transformer_core.foundation.names import sizes as count
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec, OwnReadout
 from transformer_core.models import Gpt, StackSpec, beam_search, greedy_search
-from transformer_core.optim import Adam
 
 V, LENGTH, END = 9, 8, 1
 RMS = NormSpec("rms_norm", 1e-6)
@@ -69,9 +70,18 @@ def models(draw):
     return model, rng.integers(V, size=(draw(sizes), draw(st.integers(2, LENGTH))))
 
 
-def step(model):
+def forward(model):
     """Dropout falls the same way at every call."""
+    return model.forward(IDS, KEEP, np.random.default_rng(3))
+
+
+def step(model):
     return model.loss_and_gradients(IDS, TARGETS, **GIVEN, rng=np.random.default_rng(3))
+
+
+def kept(state):
+    """The keys and values of all layers."""
+    return [array for layer in state.layers for array in layer]
 
 
 # --- what it is made of -----------------------------------------------------------------
@@ -108,7 +118,7 @@ def test_the_specification_alone_makes_a_model_of_2019_and_one_of_today(rng):
 def test_gradients_agree_with_the_witnesses(check, rng, variant):
     model = build(variant, rng, check.witness.dtype)
     check.model(
-        lambda: model.forward(IDS, KEEP, np.random.default_rng(3)),
+        lambda: forward(model),
         lambda dlogits, cache: model.backward(dlogits, cache)[-1],
         model.parameters(),
     )
@@ -170,8 +180,8 @@ def test_however_it_is_cut_prefilling_is_the_forward_pass(drawn, rng):
     for part in np.split(ids, cuts, axis=1):
         logits, state = model.prefill(part, state)
         assert np.allclose(logits, expected[:, state.length - 1], rtol=1e-8, atol=1e-8)
-    for one, other in zip(state.layers, whole.layers, strict=True):
-        assert all(np.allclose(a, b, rtol=1e-8, atol=1e-8) for a, b in zip(one, other, strict=True))
+    for one, other in zip(kept(state), kept(whole), strict=True):
+        assert np.allclose(one, other, rtol=1e-8, atol=1e-8)
 
 
 def test_the_first_token_of_a_step_is_paired_with_the_last_one_read(rng):
@@ -190,24 +200,12 @@ def test_what_was_read_can_be_taken_back(drawn, rng):
     model, ids = drawn
     expected, _ = model.forward(ids)
     length = int(rng.integers(ids.shape[1]))
-    _, longer = model.prefill(
-        rng.integers(V, size=ids.shape) * (np.arange(ids.shape[1]) >= length)
-        + ids * (np.arange(ids.shape[1]) < length)
-    )
-    kept = [array.copy() for layer in longer.layers for array in layer]
+    others = rng.integers(V, size=ids.shape)
+    _, longer = model.prefill(np.where(np.arange(ids.shape[1]) < length, ids, others))
+    before = [array.copy() for array in kept(longer)]
     logits, _ = model.score(ids[:, length:], longer.first(length), ids.shape[1] - length)
     assert np.allclose(logits, expected[:, length:], rtol=1e-8, atol=1e-8)
-    assert all(map(np.array_equal, kept, (array for layer in longer.layers for array in layer)))
-
-
-@given(models())
-def test_step_by_step_it_is_the_forward_pass(drawn):
-    model, ids = drawn
-    expected, _ = model.forward(ids)
-    state = model.begin(len(ids))
-    for t in range(ids.shape[1]):
-        logits, state = model.step(ids[:, t], state)
-        assert np.allclose(logits, expected[:, t], rtol=1e-8, atol=1e-8)
+    assert all(map(np.array_equal, kept(longer), before))
 
 
 @given(models())
@@ -309,45 +307,32 @@ def test_nothing_is_dropped_without_a_generator(rng):
 @every_variant
 def test_the_dtype_is_kept(rng, variant, dtype):
     model = build(variant, rng, dtype)
-    logits, cache = model.forward(IDS, KEEP, np.random.default_rng(3))
+    logits, cache = forward(model)
     _, grads = model.backward(normal(rng, logits.shape, dtype), cache)
     loss, loss_grads = step(model)
     written, state = model.prefill(IDS)
-    kept = [array for layer in state.layers for array in layer]
-    numbers = [a for a in arrays_in(cache) if a.dtype.kind not in "biu"]
-    every = [logits, loss, written, *kept, *numbers, *grads.values(), *loss_grads.values()]
-    assert {array.dtype for array in every} == {np.dtype(dtype)}
+    arrays = logits, loss, written, *kept(state), *grads.values(), *loss_grads.values()
+    assert_dtype_is_kept(dtype, cache, *arrays)
 
 
 @every_variant
 def test_every_parameter_has_a_gradient_of_its_shape_and_moves(rng, variant):
     model = build(variant, rng)
-    parameters = model.parameters()
-    before = {name: array.copy() for name, array in parameters.items()}
-    _, grads = step(model)
-    assert {name: grad.shape for name, grad in grads.items()} == {
-        name: array.shape for name, array in parameters.items()
-    }
-    Adam(parameters).step(grads)
-    assert not any(np.array_equal(parameters[name], before[name]) for name in before)
+    assert_every_parameter_moves(model.parameters(), step(model)[1])
 
 
 @every_variant
 def test_nothing_that_is_given_is_modified(rng, variant):
     model = build(variant, rng)
-    logits, cache = model.forward(IDS, KEEP, np.random.default_rng(3))
-    dlogits = normal(rng, logits.shape)
     _, state = model.prefill(IDS)
-    kept = [array for layer in state.layers for array in layer]
-    arrays = [IDS, TARGETS, WEIGHTS, KEEP, dlogits, *kept, *arrays_in(cache)]
-    arrays += model.parameters().values()
-    copies = [array.copy() for array in arrays]
-    _, grads = model.backward(dlogits, cache)
-    step(model)
-    model.prefill(IDS[:, :2], state)
-    _, again = model.backward(dlogits, cache)
-    assert all(map(np.array_equal, arrays, copies))
-    assert all(np.array_equal(again[name], grads[name]) for name in grads)
+
+    def go_on(model):
+        step(model)
+        model.prefill(IDS[:, :2], state)
+
+    given = IDS, TARGETS, WEIGHTS, KEEP, *kept(state)
+    dlogits = normal(rng, forward(model)[0].shape)
+    assert_nothing_is_modified(model, forward, go_on, given, dlogits)
 
 
 # --- errors -----------------------------------------------------------------------------
