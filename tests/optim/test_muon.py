@@ -1,6 +1,8 @@
+from copy import deepcopy
+
 import numpy as np
 import pytest
-from helpers.witnesses import generators
+from helpers.witnesses import assert_same_bits, generators
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,7 +118,7 @@ def test_the_matrix_is_not_modified(rng):
 @pytest.mark.parametrize("convention", ["original", "match_rms_adamw"])
 def test_twenty_steps_follow_the_formula(rng, nesterov, convention):
     parameters = draw(rng)
-    theta = {name: array.copy() for name, array in parameters.items()}
+    theta = deepcopy(parameters)
     past = {name: [] for name in theta}
     eta, mu, decay = 0.02, 0.8, 0.3
     optimizer = Muon(parameters, eta, mu, nesterov, 3, decay, convention)
@@ -169,24 +171,24 @@ def test_a_large_matrix_is_not_cut(rng, monkeypatch):
 def test_clipping_is_by_the_norm_of_the_optimiser(rng):
     """Which is another one where other stages of a pipeline have gradients, too."""
     first = draw(rng)
-    second = {name: array.copy() for name, array in first.items()}
+    second = deepcopy(first)
     one, other = Muon(first, norm=lambda grads: 4.0), Muon(second)
     for grad in (draw(rng), draw(rng)):
         one.step(grad, max_norm=0.5)
         other.step({name: array / 8 for name, array in grad.items()})
-    assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert_same_bits(first, second)
 
 
 def test_the_settings_are_those_of_the_paper_unless_told_otherwise(rng):
-    first, second = draw(rng), draw(rng)
-    for name in first:
-        second[name][...] = first[name]
-        assert np.array_equal(orthogonalize(first[name]), orthogonalize(first[name], 5, QUINTIC))
+    first = draw(rng)
+    second = deepcopy(first)
+    for matrix in first.values():
+        assert np.array_equal(orthogonalize(matrix), orthogonalize(matrix, 5, QUINTIC))
     one, other = Muon(first), Muon(second, 0.02, 0.95, True, 5, 0.0, "original")
     for grad in (draw(rng), draw(rng)):
         one.step(grad)
         other.step(grad)
-    assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert_same_bits(first, second)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
+from copy import deepcopy
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.witnesses import assert_same_bits
 
 from transformer_core.foundation.chunks import CHUNK
 from transformer_core.layers import Linear
@@ -14,6 +16,16 @@ class Descent(Optimizer):
 
     def update(self, name, parameter, grad):
         parameter -= self.learning_rate * grad
+
+
+def refused(optimizer, grads, message, max_norm=None):
+    """Check that a step is refused, and that it changed nothing."""
+    arrays = optimizer.parameters | optimizer.state()
+    before = deepcopy(arrays)
+    with pytest.raises(ValueError, match=message):
+        optimizer.step(grads, max_norm)
+    assert optimizer.steps == 0
+    assert_same_bits(arrays, before)
 
 
 def test_every_parameter_is_updated_in_place():
@@ -37,13 +49,12 @@ def test_the_learning_rate_may_change_between_steps():
 def test_a_step_with_a_largest_norm_is_a_step_along_clipped_gradients(rng, max_norm):
     shapes = {"table": (5, CHUNK // 2), "bias": (3,)}  # a table of several chunks
     grads = {name: rng.normal(size=shape) for name, shape in shapes.items()}
-    copies = {name: grad.copy() for name, grad in grads.items()}
+    copies = deepcopy(grads)
     one, other = ({n: np.ones(s) for n, s in shapes.items()} for _ in range(2))
     Adam(one, 0.1, eps=1e-3).step(grads, max_norm)
     Adam(other, 0.1, eps=1e-3).step(clip_by_global_norm(grads, max_norm)[0])
-    for name, grad in grads.items():
-        assert np.array_equal(one[name], other[name])
-        assert np.array_equal(grad, copies[name])
+    assert_same_bits(one, other)
+    assert_same_bits(grads, copies)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +65,7 @@ def test_a_step_with_a_largest_norm_is_a_step_along_clipped_gradients(rng, max_n
     ],
 )
 def test_gradients_that_cannot_be_clipped_update_nothing(grad, max_norm, message):
-    parameters = {"a": np.ones(2)}
-    optimizer = Adam(parameters)
-    with pytest.raises(ValueError, match=message):
-        optimizer.step({"a": np.full(2, grad)}, max_norm)
-    assert optimizer.steps == 0 and not optimizer.state()["first_moment.a"].any()
-    assert (parameters["a"] == 1).all()
+    refused(Adam({"a": np.ones(2)}), {"a": np.full(2, grad)}, message, max_norm)
 
 
 @pytest.mark.parametrize(
@@ -74,23 +80,7 @@ def test_gradients_that_cannot_be_clipped_update_nothing(grad, max_norm, message
     ],
 )
 def test_gradients_that_do_not_fit_update_nothing(grads, message):
-    parameters = {"a": np.ones(2), "b": np.ones(3)}
-    optimizer = Adam(parameters)
-    with pytest.raises(ValueError, match=message):
-        optimizer.step(grads)
-    assert all((array == 1).all() for array in parameters.values())
-    assert not any(array.any() for array in optimizer.state().values())
-    assert optimizer.steps == 0
-
-
-def refused(optimizer, grads, message, max_norm=None):
-    """Check that a step is refused, and that it changed nothing."""
-    arrays = optimizer.parameters | optimizer.state()
-    before = {name: array.copy() for name, array in arrays.items()}
-    with pytest.raises(ValueError, match=message):
-        optimizer.step(grads, max_norm)
-    assert optimizer.steps == 0
-    assert all(np.array_equal(array, before[n]) for n, array in arrays.items())
+    refused(Adam({"a": np.ones(2), "b": np.ones(3)}), grads, message)
 
 
 @pytest.mark.parametrize("large", [2e19, 1e38])
@@ -98,11 +88,8 @@ def test_squares_that_overflow_in_the_dtype_update_nothing(large):
     """Adam's second moment would be infinite, and the parameter would never move again."""
     optimizer = Adam({"a": np.ones(2), "b": np.ones(2, np.float32)})
     grads = {"a": np.ones(2), "b": np.array([1, large], np.float32)}
-    refused(
-        optimizer,
-        grads,
-        r"grads: expected a norm of at most 1.84e\+19, whose square is finite in float32",
-    )
+    message = r"grads: expected a norm of at most 1.84e\+19, whose square is finite in float32"
+    refused(optimizer, grads, message)
     refused(optimizer, grads, "expected a norm of at most", max_norm=1e25)
     optimizer.step(grads, max_norm=1.0)
     optimizer.step({"a": np.ones(2), "b": np.ones(2, np.float32)})
@@ -198,11 +185,8 @@ def test_pieces_bring_the_norm_and_hear_of_every_step():
     ],
 )
 def test_a_fraction_is_no_setting_of_floating_point_numbers(build, name):
-    optimizer = build({"w": np.ones((2, 2))})
-    with pytest.raises(ValueError, match=f"{name}: expected a floating-point number.*Fraction"):
-        optimizer.step({"w": np.eye(2)})
-    assert optimizer.steps == 0
-    assert not any(array.any() for array in optimizer.state().values())
+    message = f"{name}: expected a floating-point number.*Fraction"
+    refused(build({"w": np.ones((2, 2))}), {"w": np.eye(2)}, message)
 
 
 def test_what_does_not_decay_is_a_tuple_of_names():
