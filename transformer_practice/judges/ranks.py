@@ -127,19 +127,24 @@ def steps_of(loss_and_gradients, step):
     return losses
 
 
-def one_process():
-    model = new_model()
+def trained(model, batch):
+    """Take some steps with a model, or with what stands for one on a rank."""
     optimizer = optimizer_of(model.parameters())
-    losses = steps_of(lambda: model.loss_and_gradients(*BATCH), optimizer.step)
+    losses = steps_of(lambda: model.loss_and_gradients(*batch), optimizer.step)
     return Trained(losses, model.parameters())
+
+
+def one_process():
+    return trained(new_model(), BATCH)
+
+
+def gpt_in_one_process():
+    return trained(new_gpt(), BATCH[:2])
 
 
 def data_parallel(communicator):
-    model = new_model()
-    optimizer = optimizer_of(model.parameters())
-    parallel = DataParallel(model, counted, threads=1, communicator=communicator)
-    losses = steps_of(lambda: parallel.loss_and_gradients(*BATCH), optimizer.step)
-    return Trained(losses, model.parameters())
+    model = DataParallel(new_model(), counted, threads=1, communicator=communicator)
+    return trained(model, BATCH)
 
 
 def sharded(make, communicator):
@@ -152,45 +157,30 @@ def sharded(make, communicator):
 
 
 def tensor_parallel(sequence, communicator):
-    model = TensorParallelBert(new_model(), communicator, sequence)
-    optimizer = optimizer_of(model.parameters())
-    losses = steps_of(lambda: model.loss_and_gradients(*BATCH), optimizer.step)
-    return Trained(losses, model.gather(model.parameters()))
-
-
-def gpt_in_one_process():
-    model = new_gpt()
-    optimizer = optimizer_of(model.parameters())
-    losses = steps_of(lambda: model.loss_and_gradients(*BATCH[:2]), optimizer.step)
-    return Trained(losses, model.parameters())
+    return gathered(TensorParallelBert(new_model(), communicator, sequence), BATCH)
 
 
 def tensor_parallel_gpt(sequence, communicator):
-    model = TensorParallelGpt(new_gpt(), communicator, sequence)
-    optimizer = optimizer_of(model.parameters())
-    losses = steps_of(lambda: model.loss_and_gradients(*BATCH[:2]), optimizer.step)
-    return Trained(losses, model.gather(model.parameters()))
+    return gathered(TensorParallelGpt(new_gpt(), communicator, sequence), BATCH[:2])
 
 
-def pipeline(schedule, communicator):
-    stage = PipelineBert(new_model(), communicator, schedule)
+def gathered(model, batch):
+    losses, pieces = trained(model, batch)
+    return Trained(losses, model.gather(pieces))
+
+
+def pipeline(communicator, dropout=0.0, **settings):
+    stage = PipelineBert(new_model(dropout), communicator, **settings)
     optimizer = optimizer_of(stage.parameters())
     batches = [rows_of(row, len(IDS)) for row in range(len(IDS))]
-    losses = steps_of(lambda: stage.in_micro_batches(batches), optimizer.step)
-    return Trained(losses, stage.parameters())
-
-
-def pipeline_with_drops(recompute, communicator):
-    stage = PipelineBert(new_model(dropout=0.3), communicator, recompute=recompute)
-    optimizer = optimizer_of(stage.parameters())
-    batches, rng = [rows_of(row, len(IDS)) for row in range(len(IDS))], np.random.default_rng(7)
+    rng = np.random.default_rng(7) if dropout else None
     losses = steps_of(lambda: stage.in_micro_batches(batches, rng), optimizer.step)
     return Trained(losses, stage.parameters())
 
 
 def pipeline_that_keeps():
     """The stages with all their caches: what they drop depends on how many there are."""
-    stages = on_threads(2, partial(pipeline_with_drops, False), patience=5)
+    stages = on_threads(2, partial(pipeline, dropout=0.3), patience=5)
     return Trained(stages[0].losses, stages[0].parameters | stages[1].parameters)
 
 
@@ -241,9 +231,11 @@ SCHEMES = {
     "sharded parameters": Scheme(3, partial(sharded, ShardedParameters), one_process),
     "tensor parallel": Scheme(2, partial(tensor_parallel, False), one_process),
     "sequence parallel": Scheme(2, partial(tensor_parallel, True), one_process),
-    "pipeline, GPipe": Scheme(2, partial(pipeline, gpipe), one_process),
-    "pipeline, 1F1B": Scheme(2, partial(pipeline, one_forward_one_backward), one_process),
-    "pipeline, recomputed": Scheme(2, partial(pipeline_with_drops, True), pipeline_that_keeps),
+    "pipeline, GPipe": Scheme(2, partial(pipeline, schedule=gpipe), one_process),
+    "pipeline, 1F1B": Scheme(2, partial(pipeline, schedule=one_forward_one_backward), one_process),
+    "pipeline, recomputed": Scheme(
+        2, partial(pipeline, dropout=0.3, recompute=True), pipeline_that_keeps
+    ),
     "tensor parallel GPT": Scheme(2, partial(tensor_parallel_gpt, False), gpt_in_one_process),
     "sequence parallel GPT": Scheme(2, partial(tensor_parallel_gpt, True), gpt_in_one_process),
     "local steps": Scheme(2, local_steps, local_steps_alone),

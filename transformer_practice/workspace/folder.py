@@ -178,16 +178,8 @@ def strays(folder: Path) -> Iterator[tuple[str, str, str]]:
 def with_code(path):
     """Return the names of the functions and classes of a file that are more than stubs."""
     tree = parsed(path)
-    if not tree:
-        return set()
-    return {
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef)
-        and not is_stub(node)
-        or isinstance(node, ast.ClassDef)
-        and any(isinstance(m, ast.FunctionDef) and not is_stub(m) for m in node.body)
-    }
+    written = functions_in(tree).items() if tree else ()
+    return {title.partition(".")[0] for title, function in written if not is_stub(function)}
 
 
 def parsed(path):
@@ -314,23 +306,24 @@ def load(path: Path) -> tuple[set[str], ModuleType]:
         call(returns_nothing, body, seconds=SECONDS_TO_RUN)
     except NotWritten:  # an empty file
         pass
-    return set(stubs_in(tree)), module
+    return stubs_in(tree), module
 
 
-def stubs_in(tree: ast.Module) -> list[str]:
-    """Name the functions and methods that have no code: ``FeedForward.backward``.
+def stubs_in(tree: ast.Module) -> set[str]:
+    """Name the functions and methods that have no code: ``FeedForward.backward``."""
+    return {title for title, function in functions_in(tree).items() if is_stub(function)}
 
-    Of two that have one name the last counts, as in Python.
-    """
-    found: dict[str, bool] = {}
+
+def functions_in(tree):
+    """Return functions and methods by their names; of two of one name the last, as in Python."""
+    found = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            found[node.name] = is_stub(node)
+            found[node.name] = node
         elif isinstance(node, ast.ClassDef):
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef):
-                    found[f"{node.name}.{method.name}"] = is_stub(method)
-    return [name for name, empty in found.items() if empty]
+            methods = (each for each in node.body if isinstance(each, ast.FunctionDef))
+            found |= {f"{node.name}.{method.name}": method for method in methods}
+    return found
 
 
 def is_stub(function):

@@ -48,29 +48,9 @@ class Progress:
         if not isinstance(self.entries, dict):
             raise ValueError(f"{self.path}: expected a JSON object, got another value")
         for name, entry in self.entries.items():
-            if not isinstance(entry, dict):
-                raise ValueError(f"{self.path}: {name}: expected a JSON object")
-            for key, new in NEW.items():
-                if type(entry.get(key)) is not type(new):
-                    raise ValueError(
-                        f"{self.path}: {name}: {key}: expected a value such as {new!r}, "
-                        f"got {entry.get(key)!r}"
-                    )
-            if entry["hints"] < 0:
-                raise ValueError(
-                    f"{self.path}: {name}: hints: expected a number from 0, got {entry['hints']}"
-                )
-            for mistake in entry["mistakes"]:
-                if not is_pair_of_texts(mistake):
-                    raise ValueError(
-                        f"{self.path}: {name}: mistakes: expected pairs of a day and what "
-                        f"was said, got {mistake!r}"
-                    )
-            for row in entry["errors"].values():
-                if not isinstance(row, dict):
-                    raise ValueError(
-                        f"{self.path}: {name}: errors: expected those of each point, got {row!r}"
-                    )
+            problem = objection(entry)
+            if problem:
+                raise ValueError(f"{self.path}: {name}: {problem}")
 
     def of(self, name: str) -> dict:
         """Return what is remembered of an exercise, to be read or changed."""
@@ -116,6 +96,24 @@ class Progress:
         write_atomically(self.path, content)
         self.saved = content
         return True
+
+
+def objection(entry):
+    """Say in what an entry has not the form of a new one; nothing if it has."""
+    if not isinstance(entry, dict):
+        return "expected a JSON object"
+    for key, new in NEW.items():
+        if type(entry.get(key)) is not type(new):
+            return f"{key}: expected a value such as {new!r}, got {entry.get(key)!r}"
+    if entry["hints"] < 0:
+        return f"hints: expected a number from 0, got {entry['hints']}"
+    for mistake in entry["mistakes"]:
+        if not is_pair_of_texts(mistake):
+            return f"mistakes: expected pairs of a day and what was said, got {mistake!r}"
+    for row in entry["errors"].values():
+        if not isinstance(row, dict):
+            return f"errors: expected those of each point, got {row!r}"
+    return ""
 
 
 def is_pair_of_texts(value):

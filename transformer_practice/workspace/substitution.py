@@ -101,7 +101,7 @@ def in_the_package(owns: Sequence[Own]) -> Iterator[Used]:
             with_cache = place is taken[0] and own.exercise.backward is not None
             functions.append(function and watched(name, title, function, seen, with_cache))
         if name == GROUPED:
-            functions = [*in_groups(*functions, *there)]
+            functions = in_groups(*functions, *there)
         elif name in SPOKEN_OF:
             functions = [
                 each and for_some(SPOKEN_OF[name], each, other)
@@ -286,7 +286,7 @@ class OfGroups(NamedTuple):
 
 
 def in_groups(own, own_backward, forward, backward):
-    """Yield attention that is the reader's in groups, unless it drops weights.
+    """Return attention that is the reader's in groups, unless it drops weights.
 
     Where the backward pass is written alone, it has the package's cache.
     """
@@ -305,4 +305,4 @@ def in_groups(own, own_backward, forward, backward):
             return own_backward(doutput, cache)
         return backward(doutput, cache)
 
-    yield from (attend, attend_backward)
+    return [attend, attend_backward]

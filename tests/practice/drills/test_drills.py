@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.counting import Counted, count_everything
+from transformer_core import ops
 from transformer_core.distributed import live_activations, one_forward_one_backward
 from transformer_core.gradient_check import complex_step
 from transformer_core.layers import (
@@ -25,43 +26,6 @@ from transformer_core.layers import (
 )
 from transformer_core.models.sampling import repetition_penalty, temperature, top_p
 from transformer_core.models.speculative import accept_or_resample, expected_tokens, residual
-from transformer_core.ops import (
-    attention,
-    attention_backward,
-    cross_entropy,
-    cross_entropy_backward,
-    dropout,
-    dropout_backward,
-    embedding,
-    embedding_backward,
-    gated_product_backward,
-    l2_normalize,
-    l2_normalize_backward,
-    layer_norm,
-    layer_norm_backward,
-    linear,
-    linear_backward,
-    log_softmax,
-    low_rank,
-    low_rank_backward,
-    mean_pool,
-    mean_pool_backward,
-    relu,
-    relu_backward,
-    rms_norm,
-    rms_norm_backward,
-    rotary,
-    rotary_backward,
-    round_to,
-    soft_cap,
-    soft_cap_backward,
-    softmax,
-    softmax_backward,
-    tiled_attention,
-    tiled_attention_backward,
-    window_keep,
-)
-from transformer_core.ops.embedding import tied_readout, tied_readout_backward
 from transformer_core.ops.tiled_attention import merge, partial_attention, tiling_of
 from transformer_core.optim import SGD, Adam, clip_by_global_norm, unscale, warmup_stable_decay
 from transformer_core.ranks import Group, on_threads
@@ -98,48 +62,48 @@ def of_gradient_check(a, b, c, x, h):
 
 
 def of_linear(x, w, b, dy):
-    y, cache = linear(x, w, b)
-    return y, *linear_backward(dy, cache)
+    y, cache = ops.linear(x, w, b)
+    return y, *ops.linear_backward(dy, cache)
 
 
 def of_softmax(multiples, dweights):
-    weights, cache = softmax(multiples * LN2)
+    weights, cache = ops.softmax(multiples * LN2)
     centre = dweights @ weights
-    return np.exp(multiples * LN2), weights, centre, softmax_backward(dweights, cache)
+    return np.exp(multiples * LN2), weights, centre, ops.softmax_backward(dweights, cache)
 
 
 def of_cross_entropy(multiples, words, counted):
     words = words.astype(int)
     losses = [
-        cross_entropy(z[None], w[None])[0] for z, w in zip(multiples * LN2, words, strict=True)
+        ops.cross_entropy(z[None], w[None])[0] for z, w in zip(multiples * LN2, words, strict=True)
     ]
-    _, cache = cross_entropy(multiples * LN2, words, counted)
+    _, cache = ops.cross_entropy(multiples * LN2, words, counted)
     weights = counted / counted.sum()
-    gradient = cross_entropy_backward(1.0, cache)
-    return softmax(multiples * LN2)[0], np.exp(losses), weights, gradient
+    gradient = ops.cross_entropy_backward(1.0, cache)
+    return ops.softmax(multiples * LN2)[0], np.exp(losses), weights, gradient
 
 
 def of_layer_norm(x, gamma, dy):
-    _, cache = layer_norm(x, gamma, np.zeros(4), BARELY)
-    dx, dgamma, _ = layer_norm_backward(dy, cache)
+    _, cache = ops.layer_norm(x, gamma, np.zeros(4), BARELY)
+    dx, dgamma, _ = ops.layer_norm_backward(dy, cache)
     g = dy * gamma
     means = g.mean(), (g * cache.x_hat).mean()
     return x.mean(), x.std(), cache.x_hat, g, *means, dx, dgamma
 
 
 def of_rms_norm(x, gamma, dy):
-    _, cache = rms_norm(x, gamma, BARELY)
-    dx, dgamma = rms_norm_backward(dy, cache)
+    _, cache = ops.rms_norm(x, gamma, BARELY)
+    dx, dgamma = ops.rms_norm_backward(dy, cache)
     g = dy * gamma
     return 1 / cache.inv_rms[0], cache.x_hat, g, (g * cache.x_hat).mean(), dx, dgamma
 
 
 def of_search(first, second, padding, dy):
     h = np.array([[first, second, padding]])
-    mean, pooling = mean_pool(h, np.array([[True, True, False]]))
-    y, cache = l2_normalize(mean)
-    dmean = l2_normalize_backward(dy[np.newaxis], cache)
-    dh = mean_pool_backward(dmean, pooling)
+    mean, pooling = ops.mean_pool(h, np.array([[True, True, False]]))
+    y, cache = ops.l2_normalize(mean)
+    dmean = ops.l2_normalize_backward(dy[np.newaxis], cache)
+    dh = ops.mean_pool_backward(dmean, pooling)
     return mean[0], 1 / cache.inv_length[0, 0], y[0], y[0] @ dy, dmean[0], dh[0, 0]
 
 
@@ -152,8 +116,8 @@ def of_gated_feed_forward(x, gate, value, output, dy):
     g, v = cache.product
     h, relu_cache = layer.gate.forward(x)[0], cache.activation
     dproduct, _ = layer.output.backward(dy, cache.output)
-    dgate, dvalue = gated_product_backward(dproduct, cache.product)
-    dh = relu_backward(dgate, relu_cache)
+    dgate, dvalue = ops.gated_product_backward(dproduct, cache.product)
+    dh = ops.relu_backward(dgate, relu_cache)
     return h, g, v, y, dproduct, dvalue, dh, grads["output.weight"], dx
 
 
@@ -164,27 +128,27 @@ def of_feed_forward(x, w1, b1, w2, b2, dy):
         array[...] = value
     y, cache = layer.forward(x)
     dx, grads = layer.backward(dy, cache)
-    h, _ = linear(x, w1, b1)
-    a, relu_cache = relu(h)
-    _, second = linear(a, w2, b2)
-    da, dw2, _ = linear_backward(dy, second)
+    h, _ = ops.linear(x, w1, b1)
+    a, relu_cache = ops.relu(h)
+    _, second = ops.linear(a, w2, b2)
+    da, dw2, _ = ops.linear_backward(dy, second)
     assert np.allclose(dw2, list(grads.values())[2])
-    return h, a, y, dw2, da, relu_backward(da, relu_cache), dx
+    return h, a, y, dw2, da, ops.relu_backward(da, relu_cache), dx
 
 
 def of_attention(query, key, value, doutput):
     query = query[None] * LN2
-    output, cache = attention(query, key, value)
-    dquery, dkey, dvalue = attention_backward(doutput[None], cache)
+    output, cache = ops.attention(query, key, value)
+    dquery, dkey, dvalue = ops.attention_backward(doutput[None], cache)
     dweights = doutput @ value.T
-    _, softmax_cache = softmax(query @ key.T / 2)
+    _, softmax_cache = ops.softmax(query @ key.T / 2)
     return (
         (query @ key.T / 2 / LN2)[0],
         cache.weights[0],
         output[0],
         dvalue,
         dweights,
-        softmax_backward(dweights[None], softmax_cache)[0],
+        ops.softmax_backward(dweights[None], softmax_cache)[0],
         dquery[0],
         dkey[0] / LN2,
     )
@@ -193,19 +157,19 @@ def of_attention(query, key, value, doutput):
 def of_multi_head_attention(first, weights, value, mix, dy):
     second = weights @ value
     joined = np.concatenate([first, second])
-    y, cache = linear(joined, mix)
-    djoined, _, _ = linear_backward(dy, cache)
-    alone, _ = linear(np.concatenate([first, np.zeros(2)]), mix)
-    _, head = attention(np.sqrt(3) * np.log(weights[None]), np.eye(3), value)
-    _, _, dvalue = attention_backward(djoined[None, 2:], head)
+    y, cache = ops.linear(joined, mix)
+    djoined, _, _ = ops.linear_backward(dy, cache)
+    alone, _ = ops.linear(np.concatenate([first, np.zeros(2)]), mix)
+    _, head = ops.attention(np.sqrt(3) * np.log(weights[None]), np.eye(3), value)
+    _, _, dvalue = ops.attention_backward(djoined[None, 2:], head)
     return second, joined, y, alone, djoined[:2], djoined[2:], dvalue
 
 
 def of_embedding(table, ids, drows, h, b, dz):
-    rows, looked_up = embedding(ids.astype(int), table)
-    z, read_out = tied_readout(h[None], table, b)
-    dh, from_readout, *_ = tied_readout_backward(dz[None], read_out)
-    from_rows = embedding_backward(drows, looked_up)
+    rows, looked_up = ops.embedding(ids.astype(int), table)
+    z, read_out = ops.tied_readout(h[None], table, b)
+    dh, from_readout, *_ = ops.tied_readout_backward(dz[None], read_out)
+    from_rows = ops.embedding_backward(drows, looked_up)
     return rows, from_rows, z[0], dh[0], from_readout, from_rows + from_readout
 
 
@@ -263,12 +227,12 @@ class Falls:
 
 
 def of_dropout(x, rate, mask, dy):
-    y, cache = dropout(x, float(rate), Falls(mask))
+    y, cache = ops.dropout(x, float(rate), Falls(mask))
     masks = np.array(list(product([0, 1], repeat=4)))
     chances = np.prod(np.where(masks, 1 - rate, rate), axis=1)
-    all_y = np.array([dropout(x, float(rate), Falls(mask))[0] for mask in masks])
+    all_y = np.array([ops.dropout(x, float(rate), Falls(mask))[0] for mask in masks])
     average = chances @ all_y
-    return y, dropout_backward(dy, cache), average, chances @ all_y**2 - average**2
+    return y, ops.dropout_backward(dy, cache), average, chances @ all_y**2 - average**2
 
 
 def of_cost(t, d, f):
@@ -305,13 +269,13 @@ def of_rotary(query, key, t, s, dscore):
     frequencies = np.array([np.pi, np.pi / 2])
 
     def at(x, position):
-        return rotary(x[None], np.array([position]), frequencies)
+        return ops.rotary(x[None], np.array([position]), frequencies)
 
     (u, query_cache), (w, key_cache) = at(query, t), at(key, s)
     score = u[0] @ w[0] / 2
     later = at(query, t + 5)[0][0] @ at(key, s + 5)[0][0] / 2
     du, dw = dscore * w / 2, dscore * u / 2
-    back = rotary_backward(du, query_cache)[0], rotary_backward(dw, key_cache)[0]
+    back = ops.rotary_backward(du, query_cache)[0], ops.rotary_backward(dw, key_cache)[0]
     return u[0], w[0], score, later, du[0], *back
 
 
@@ -319,12 +283,12 @@ def of_grouped_queries(alone, layers, width, n, window, t, cap, y):
     layers, width, n, window, t = map(int, (layers, width, n, window, t))
     # Of one key all weights are 1, and what the values get are the cotangents of the heads.
     rows = [np.ones((1, heads, 1, 2)) for heads in (4, 2, 2)]
-    _, cache = attention(*rows)
-    _, _, shared = attention_backward(alone[None, :, None], cache)
+    _, cache = ops.attention(*rows)
+    _, _, shared = ops.attention_backward(alone[None, :, None], cache)
     _, *kept = AttentionSpec(4, width, width, key_heads=2).projected_widths(4 * width)
-    keep = window_keep(50, window)
+    keep = ops.window_keep(50, window)
     seen = np.linalg.matrix_power(keep.astype(int), layers)[-1] > 0
-    slope = soft_cap_backward(np.ones(1), soft_cap(cap * np.arctanh([y / cap]), cap)[1])
+    slope = ops.soft_cap_backward(np.ones(1), ops.soft_cap(cap * np.arctanh([y / cap]), cap)[1])
     return (
         shared[0, :, 0],
         layers * n * sum(kept),
@@ -379,10 +343,10 @@ def of_byte_pairs(w, v, times, x, bits):
 
 def of_sampling(multiples, seen, share, number):
     z = multiples * LN2
-    kept, _ = softmax(top_p(z, float(share)))
+    kept, _ = ops.softmax(top_p(z, float(share)))
     return (
-        softmax(z)[0],
-        softmax(temperature(z, 0.5))[0],
+        ops.softmax(z)[0],
+        ops.softmax(temperature(z, 0.5))[0],
         kept,
         drawn_tokens(kept[None], number[None])[0],
         repetition_penalty(z, seen > 0, 2.0) / LN2,
@@ -391,8 +355,8 @@ def of_sampling(multiples, seen, share, number):
 
 def of_shipped(multiples, q):
     z = multiples * LN2
-    dz = complex_step(lambda z: -(q * log_softmax(z)).sum(), z.astype(complex))
-    return softmax(z)[0], q.sum(), dz, 0
+    dz = complex_step(lambda z: -(q * ops.log_softmax(z)).sum(), z.astype(complex))
+    return ops.softmax(z)[0], q.sum(), dz, 0
 
 
 def of_weights(f, h, y, dy):
@@ -407,11 +371,11 @@ def of_weights(f, h, y, dy):
 
 
 def of_fine_tuning(x, w, a, b, alpha, dy):
-    frozen, frozen_cache = linear(x, w)
-    added, cache = low_rank(x, a, b, float(alpha))
-    dx, da, db = low_rank_backward(dy, cache)
-    through, _, _ = linear_backward(dy, frozen_cache)
-    dnarrow, _, _ = linear_backward(cache.scale * dy, linear(cache.narrow, b)[1])
+    frozen, frozen_cache = ops.linear(x, w)
+    added, cache = ops.low_rank(x, a, b, float(alpha))
+    dx, da, db = ops.low_rank_backward(dy, cache)
+    through, _, _ = ops.linear_backward(dy, frozen_cache)
+    dnarrow, _, _ = ops.linear_backward(cache.scale * dy, ops.linear(cache.narrow, b)[1])
     return cache.narrow, frozen + added, db, dnarrow, da, through + dx
 
 
@@ -428,10 +392,10 @@ def of_tiled_attention(e, v, g, extra):
         tiling = tiling_of(given[0], given[1][part], given[2][part], None, 0, None, 4)
         parts.append(partial_attention(tiling))
     both = merge(*parts)
-    output, cache = tiled_attention(*given, tile=2)
+    output, cache = ops.tiled_attention(*given, tile=2)
     cotangent = np.array([[g]])
-    _, dkey, _ = tiled_attention_backward(cotangent, cache)
-    _, with_extra, _ = tiled_attention_backward(cotangent, cache, np.array([extra]))
+    _, dkey, _ = ops.tiled_attention_backward(cotangent, cache)
+    _, with_extra, _ = ops.tiled_attention_backward(cotangent, cache, np.array([extra]))
     return (
         parts[0].total[0, 0, 0],
         np.exp(parts[0].top - both.top)[0, 0, 0],
@@ -445,11 +409,11 @@ def of_tiled_attention(e, v, g, extra):
 
 def of_few_bits(p, x, a, z, norm, scale, limit):
     name = {3: "float8_e5m2", 4: "float8_e4m3fn"}[int(p)]
-    (rounded,) = round_to(x[None], name)
+    (rounded,) = ops.round_to(x[None], name)
     total = 0.0
-    while (more := round_to(np.array([total + a]), name)[0]) > total:
+    while (more := ops.round_to(np.array([total + a]), name)[0]) > total:
         total = more
-    drawn = round_to(np.full(8, z), name, Given(np.arange(8) / 8))
+    drawn = ops.round_to(np.full(8, z), name, Given(np.arange(8) / 8))
     clipped, _ = clip_by_global_norm(unscale({"g": norm[None]}, float(scale)), float(limit))
     return (2 * abs(rounded - x), rounded, total, (drawn > z).mean(), drawn.var(), clipped["g"][0])
 
