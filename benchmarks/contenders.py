@@ -10,6 +10,7 @@ from shutil import which
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.work import (
     HEADS,
@@ -63,28 +64,25 @@ def step_in_parallel(model, batch, threads):
 
     in_parallel = DataParallel(model, masked_tokens, threads, world())
     optimizer = Adam(model.parameters(), LEARNING_RATE, map=in_parallel.map)
-    batches = cycle(draw_batches(batch))
-
-    def step():
-        _, grads = in_parallel.loss_and_gradients(*next(batches))
-        optimizer.step(grads, MAX_NORM)
-
-    return step, optimizer
+    return package_step(in_parallel.loss_and_gradients, optimizer, draw_batches(batch)), optimizer
 
 
 def whole_batch(batch, threads):
     """Step with the whole batch at once: only the matrix products use more than one thread."""
-    from threadpoolctl import threadpool_limits
-
     from transformer_core.optim import Adam
 
     threadpool_limits(threads)
     model = mini_bert()
     optimizer = Adam(model.parameters(), LEARNING_RATE)
-    batches = cycle(draw_batches(batch))
+    return package_step(model.loss_and_gradients, optimizer, draw_batches(batch))
+
+
+def package_step(loss_and_gradients, optimizer, batches):
+    """Return a step of this package, which takes the batches in turn."""
+    turns = cycle(batches)
 
     def step():
-        _, grads = model.loss_and_gradients(*next(batches))
+        _, grads = loss_and_gradients(*next(turns))
         optimizer.step(grads, MAX_NORM)
 
     return step
@@ -92,8 +90,6 @@ def whole_batch(batch, threads):
 
 def matrix_products(batch, threads):
     """Multiply what a step multiplies, and do nothing else."""
-    from threadpoolctl import threadpool_limits
-
     threadpool_limits(threads)
     rng = np.random.default_rng(0)
 
@@ -242,7 +238,11 @@ def jax_step(loss, parameters, batches, beta2=0.999, decay=None):
 
 
 def pytorch(batch, threads, compiled=False, **adam):
-    """Step in PyTorch with its own fast modules, eager or compiled."""
+    """Step in PyTorch with its own fast modules.
+
+    It is eager, or compiled once for each number of masked tokens; ``adam`` may say that the
+    optimiser is fused into one kernel.
+    """
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -283,25 +283,23 @@ def pytorch(batch, threads, compiled=False, **adam):
     assert sum(p.numel() for p in model.parameters()) == PARAMETERS
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, **adam)
     loss = torch.compile(model, dynamic=False) if compiled else model
-    batches = cycle([tuple(map(torch.from_numpy, arrays)) for arrays in read_out(batch)])
+    batches = [tuple(map(torch.from_numpy, arrays)) for arrays in read_out(batch)]
+    return torch_step(model, loss, optimizer, batches)
+
+
+def torch_step(model, loss, optimizer, batches):
+    """Return a step in PyTorch, which takes the batches in turn."""
+    from torch.nn.utils import clip_grad_norm_
+
+    turns = cycle(batches)
 
     def step():
         optimizer.zero_grad()
-        loss(*next(batches)).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
+        loss(*next(turns)).backward()
+        clip_grad_norm_(model.parameters(), MAX_NORM)
         optimizer.step()
 
     return step
-
-
-def pytorch_fused(batch, threads):
-    """Step in PyTorch, with the optimiser fused into one kernel."""
-    return pytorch(batch, threads, fused=True)
-
-
-def pytorch_compiled(batch, threads):
-    """Step in PyTorch, compiled once for each number of masked tokens, with the fused optimiser."""
-    return pytorch(batch, threads, compiled=True, fused=True)
 
 
 def compiler():
@@ -326,8 +324,10 @@ CONTENDERS = {
     "this package": Contender(data_parallel, "eager, two shards"),
     "this package, whole batch at once": Contender(whole_batch, "eager, one shard"),
     "JAX": Contender(jax_compiled, "compiled, one shard", "jax"),
-    "PyTorch, compiled": Contender(pytorch_compiled, "compiled, one shard", "torch", compiles=True),
-    "PyTorch, fused Adam": Contender(pytorch_fused, "eager, one shard", "torch"),
+    "PyTorch, compiled": Contender(
+        partial(pytorch, compiled=True, fused=True), "compiled, one shard", "torch", compiles=True
+    ),
+    "PyTorch, fused Adam": Contender(partial(pytorch, fused=True), "eager, one shard", "torch"),
     "PyTorch, default Adam": Contender(pytorch, "eager, one shard", "torch"),
     "matrix products alone": Contender(matrix_products, "the floor, one shard"),
 }

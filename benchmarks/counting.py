@@ -30,11 +30,11 @@ def mini_bert(spec=SPEC):
     return Bert(spec, StackSpec(V, T, L), np.random.default_rng(0))
 
 
-def draw_batch(B, T=T, share=0.15):
-    """Draw random ids and targets (B, T), and a mask with a share of the positions."""
+def draw_batch(B):
+    """Draw random ids and targets (B, T), and a mask with 15 % of the positions."""
     rng = np.random.default_rng(1)
     masked = np.zeros(B * T, bool)
-    masked[rng.permutation(B * T)[: round(share * B * T)]] = True
+    masked[rng.permutation(B * T)[: masked_tokens(B)]] = True
     ids = rng.integers(0, V, (B, T))
     return ids, rng.integers(0, V, (B, T)), masked.reshape(B, T)
 

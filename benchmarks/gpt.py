@@ -7,12 +7,12 @@ probable tokens; the logits of each come to NumPy, as they would for a sampler.
 
 import os
 from functools import cache, partial
-from itertools import cycle
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from benchmarks.contenders import Contender, jax_step
-from benchmarks.work import BATCHES, LEARNING_RATE, MAX_NORM, draw_ids
+from benchmarks.contenders import Contender, jax_step, package_step, torch_step
+from benchmarks.work import BATCHES, LEARNING_RATE, draw_ids
 from transformer_core.ops import rotary_frequencies
 from transformer_core.tasks.gpt.recipe import DEFAULTS, SPEC, build
 
@@ -117,19 +117,17 @@ def data_parallel(batch, threads):
 
     model = build(DEFAULTS)
     in_parallel = DataParallel(model, counted, threads, world())
-    return package_step(model, batch, in_parallel.loss_and_gradients, map=in_parallel.map)
+    return adamw_step(model, batch, in_parallel.loss_and_gradients, map=in_parallel.map)
 
 
 def whole_batch(batch, threads):
     """Step with the whole batch at once: only the matrix products use more than one thread."""
-    from threadpoolctl import threadpool_limits
-
     threadpool_limits(threads)
     model = build(DEFAULTS)
-    return package_step(model, batch, model.loss_and_gradients)
+    return adamw_step(model, batch, model.loss_and_gradients)
 
 
-def package_step(model, batch, loss_and_gradients, **seams):
+def adamw_step(model, batch, loss_and_gradients, **seams):
     from transformer_core.optim import AdamW
 
     batches = draw_batches(batch)
@@ -143,19 +141,11 @@ def package_step(model, batch, loss_and_gradients, **seams):
         undecayed=undecayed,
         **seams,
     )
-    turns = cycle(batches)
-
-    def step():
-        _, grads = loss_and_gradients(*next(turns))
-        optimizer.step(grads, MAX_NORM)
-
-    return step
+    return package_step(loss_and_gradients, optimizer, batches)
 
 
 def package_reader(batch, threads):
     """Return what reads tokens into the cache and returns the last logits."""
-    from threadpoolctl import threadpool_limits
-
     threadpool_limits(threads)
     model = build(DEFAULTS)
     states = {0: model.begin(batch)}  # by the number of positions that have been read
@@ -352,15 +342,7 @@ def pytorch(batch, threads, compiled=False):
         for decaying in (True, False)
     ]
     optimizer = torch.optim.AdamW(groups, LEARNING_RATE, (0.9, BETA2), fused=True)
-    turns = cycle(batches)
-
-    def step():
-        optimizer.zero_grad()
-        loss(*next(turns)).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_NORM)
-        optimizer.step()
-
-    return step
+    return torch_step(model, loss, optimizer, batches)
 
 
 def torch_reader(batch, threads, compiled=False):

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.contenders import Contender
 from benchmarks.gpt import check_close
@@ -61,8 +62,6 @@ def encode(model, ids, lengths):
 
 def package_encoder(folder, shards, batch, threads):
     """Encode with the batch in shards, one a thread, or whole with products on all threads."""
-    from threadpoolctl import threadpool_limits
-
     threadpool_limits(threads // shards)
     model, _ = load(folder(), recompute=True)
     pool = ThreadPoolExecutor(shards)
@@ -76,8 +75,6 @@ def package_encoder(folder, shards, batch, threads):
 
 def package_encoder_by_length(folder, batch, threads):
     """Encode sequences of about one length together, the longest first, two groups a thread."""
-    from threadpoolctl import threadpool_limits
-
     threadpool_limits(1)
     model, _ = load(folder(), recompute=True)
     pool = ThreadPoolExecutor(threads)
@@ -128,8 +125,6 @@ def prompts(batch):
 
 def package_writer(folder, batch, threads):
     """Read a prompt and write the most probable tokens."""
-    from threadpoolctl import threadpool_limits
-
     threadpool_limits(threads)
     model, _ = load(folder())
 

@@ -100,6 +100,15 @@ def race(contenders, steps, patience=100):
     return {name: median(seconds) for name, seconds in times.items()}
 
 
+def race_to_the_end(contenders, steps):
+    """Time the steps of contenders, and end their processes."""
+    try:
+        return race(contenders, steps)
+    finally:
+        for contender in contenders.values():
+            contender.close()
+
+
 def step_times(race_name, batch, environment, threads, steps):
     """Hold a race at a batch size, without those that this machine lacks something for."""
     contenders = {
@@ -107,8 +116,4 @@ def step_times(race_name, batch, environment, threads, steps):
         for name, contender in RACES[race_name].items()
         if not contender.missing()
     }
-    try:
-        return race(contenders, steps)
-    finally:
-        for contender in contenders.values():
-            contender.close()
+    return race_to_the_end(contenders, steps)
