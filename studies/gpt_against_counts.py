@@ -2,8 +2,6 @@
 
 import time
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -54,10 +52,7 @@ def prepared():
     """The tokens of the parts of the text, the byte pairs, and the bytes of each token."""
     files = prepare(dict(DEFAULTS))
     ids, _ = from_safetensors(TOKENS, files[TOKENS])
-    with TemporaryDirectory() as folder:
-        path = Path(folder, TOKENIZER)
-        path.write_bytes(files[TOKENIZER])
-        pairs = BytePairs.load(path)
+    pairs = BytePairs.of_file(TOKENIZER, files[TOKENIZER])
     return ids, pairs, token_bytes(pairs)
 
 

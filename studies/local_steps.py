@@ -37,14 +37,8 @@ def runs():
                 yield {"kind": kind, "rate": rate, "seed": seed}
         for outer in OUTER:
             for every in EVERY:
-                for rate in RATES[outer]:
-                    yield {
-                        "kind": "local",
-                        "every": every,
-                        "outer": outer,
-                        "rate": rate,
-                        "seed": seed,
-                    }
+                settings = {"kind": "local", "every": every, "outer": outer, "seed": seed}
+                yield from (settings | {"rate": rate} for rate in RATES[outer])
         for outer in ("mean", "half"):
             for change in (
                 {"who": "stragglers", "weights": "steps"},

@@ -73,27 +73,12 @@ def runs():
         for name, rates in RATES.items():
             for rate in rates:
                 yield {"kind": "race", "optimizer": name, "rate": rate, "seed": seed}
-        for peak in PEAKS:
-            for name in ("constant", "warm-up", "dip"):
-                yield {
-                    "kind": "schedule",
-                    "schedule": name,
-                    "peak": peak,
-                    "steps": STEPS,
-                    "sequences": 16,
-                    "seed": seed,
-                }
-        for steps in LENGTHS:
+        sizes = [(STEPS, 16, list(SCHEDULES)[:3])]
+        sizes += [(steps, 4, list(SCHEDULES)[3:]) for steps in LENGTHS]
+        for steps, sequences, names in sizes:
+            size = {"kind": "schedule", "steps": steps, "sequences": sequences, "seed": seed}
             for peak in PEAKS:
-                for name in list(SCHEDULES)[3:]:
-                    yield {
-                        "kind": "schedule",
-                        "schedule": name,
-                        "peak": peak,
-                        "steps": steps,
-                        "sequences": 4,
-                        "seed": seed,
-                    }
+                yield from (size | {"schedule": name, "peak": peak} for name in names)
 
 
 def run(kind, **settings):

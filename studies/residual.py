@@ -27,15 +27,9 @@ def runs():
     """The settings of every run."""
     for seed in SEEDS:
         for placement in ("post", "pre"):
+            placed = {"placement": placement, "seed": seed}
             for way in WAYS:
-                yield {
-                    "placement": placement,
-                    "layers": 6,
-                    "rate": 0.005,
-                    "warmup": 50,
-                    "way": way,
-                    "seed": seed,
-                }
+                yield placed | {"layers": 6, "rate": 0.005, "warmup": 50, "way": way}
             for layers, rate, warmup in (
                 (12, 0.01, 0),
                 (12, 0.01, 50),
@@ -43,13 +37,7 @@ def runs():
                 (2, 0.01, 0),
                 (6, 0.01, 0),
             ):
-                yield {
-                    "placement": placement,
-                    "layers": layers,
-                    "rate": rate,
-                    "warmup": warmup,
-                    "seed": seed,
-                }
+                yield placed | {"layers": layers, "rate": rate, "warmup": warmup}
 
 
 def run(placement, layers, rate, warmup, seed, way="both ways", steps=STEPS):
@@ -140,10 +128,10 @@ def streams(encoder, x):
 
 
 def two_ways(block, dy, cache):
-    """The gradient of a block's input along the skip connection, and through the branch."""
-    dx, _ = Residual.backward(block, dy, cache)
+    """The gradient of a block's input along the skip and through the branch; and all others."""
+    dx, grads = Residual.backward(block, dy, cache)
     skip = dy if block.pre else block.norm.backward(dy, cache.norm)[0]
-    return skip, dx - skip
+    return skip, dx - skip, grads
 
 
 def gradients(encoder, cache, dy, join=np.add):
@@ -152,11 +140,12 @@ def gradients(encoder, cache, dy, join=np.add):
         dy, _ = encoder.final_norm.backward(dy, cache.final_norm)
     found = [dy]
     for block, part in zip(reversed(blocks(encoder)), reversed(block_caches(cache)), strict=True):
-        found.append(join(*two_ways(block, found[-1], part)))
+        skip, branch, _ = two_ways(block, found[-1], part)
+        found.append(join(skip, branch))
     return found[::-1]
 
 
 def backward(block, join, dy, cache):
     """A block's backward pass that puts the two ways together wrongly."""
-    _, grads = Residual.backward(block, dy, cache)
-    return join(*two_ways(block, dy, cache)), grads
+    skip, branch, grads = two_ways(block, dy, cache)
+    return join(skip, branch), grads

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 
+from studies.residual import blocks, two_ways
 from transformer_core.foundation.names import join
 from transformer_core.layers import LayerNorm, LayerSpec, Linear, Residual
 from transformer_core.ops import attention_backward, merge_heads, sinusoidal_positions, split_heads
@@ -33,12 +34,6 @@ def uncoupled(a, g):
 
 def scrambled(x, dy):
     return x.transpose(0, 2, 1).reshape(x.shape[-1], -1) @ dy.reshape(-1, dy.shape[-1])
-
-
-def two_ways(block, dy, cache):
-    dx, grads = Residual.backward(block, dy, cache)
-    skip = dy if block.pre else block.norm.backward(dy, cache.norm)[0]
-    return skip, dx - skip, grads
 
 
 def from_norm_alone(block, dy, cache):
@@ -99,10 +94,6 @@ def after_projection_alone(layer, dy, cache):
 def scrambled_weight(layer, dy, cache):
     dx, grads = Linear.backward(layer, dy, cache)
     return dx, grads | {"weight": scrambled(cache.x, dy)}
-
-
-def blocks(encoder):
-    return [b for one in encoder.layers for b in (one.attention, one.feed_forward)]
 
 
 def linears(model):

@@ -4,20 +4,17 @@ from functools import cache
 
 import numpy as np
 
+from studies import plateau
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec
 from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import Adam, AdamW, warmup_stable_decay
-from transformer_core.tasks.bert.counts import frequencies
-from transformer_core.tasks.bert.masking import mask, masked_batches, pack
+from transformer_core.tasks.bert.masking import masked_batches
 from transformer_core.tasks.bert.mini_bert import measure, mini_bert
-from transformer_core.tasks.texts.documentation import documentation
-from transformer_core.tasks.texts.documents import split
-from transformer_core.tasks.texts.wordpiece import token_ids, train_wordpiece
 from transformer_core.training import train
 
 SEEDS = range(5)
 STEPS, EVERY = 200, 50  # of a run; between two looks at the held-out text
-VOCABULARY, LENGTH, LAYERS, BATCH = 8192, 64, 3, 8  # sections 1 and 6.2 of the text
+VOCABULARY, LENGTH, LAYERS, BATCH = plateau.VOCABULARY, 64, 3, 8  # sections 1 and 6.2 of the text
 # sections 1, 2 and 7.2: attention without biases, Post-LN, ReLU, an epsilon of 1e-12
 THEIRS = LayerSpec(192, AttentionSpec(4, bias=False), 768, "post", NormSpec(eps=1e-12))
 # peak, share of the steps that warm up, share of the tokens that are masked
@@ -86,12 +83,5 @@ def unigram(held_out, shares):
 @cache
 def text():
     """Blocks to train on, an eighth of the held-out ones, masked, and the frequencies."""
-    training_texts, held_out_texts = split(documentation())
-    tokenizer = train_wordpiece(training_texts, VOCABULARY)
-    training, blocks = (
-        pack(token_ids(tokenizer, texts), LENGTH) for texts in (training_texts, held_out_texts)
-    )
-    inputs, masked = mask(blocks, VOCABULARY, np.random.default_rng(4))
-    part = slice(None, None, 8)
-    held_out = inputs[part], blocks[part], masked[part]
-    return training, held_out, frequencies(training, VOCABULARY)
+    training, quarter, shares = plateau.text(LENGTH)
+    return training, tuple(part[::2] for part in quarter), shares

@@ -186,7 +186,10 @@ class BytePairs:
 
     def save(self, path: str | Path) -> None:
         """Write the table as a file of the library ``tokenizers``."""
-        file = as_path(path)
+        write_atomically(as_path(path), self.to_file())
+
+    def to_file(self) -> bytes:
+        """Return what :meth:`save` writes."""
         special = set(self.special.values())
         shown = [
             token.decode()
@@ -215,9 +218,7 @@ class BytePairs:
         )
         content |= {"version": "1.0", "added_tokens": added, "model": model}
         content |= {"pre_tokenizer": level, "decoder": level}
-        write_atomically(
-            file, json.dumps(content, ensure_ascii=False, indent=1).encode()
-        )
+        return json.dumps(content, ensure_ascii=False, indent=1).encode()
 
     @classmethod
     def load(cls, path: str | Path) -> "BytePairs":
@@ -237,7 +238,12 @@ class BytePairs:
             content = file.read_bytes()
         except (OSError, ValueError) as error:
             raise ValueError(f"{path}: expected a tokenizer, got: {error}") from None
-        table = read_json(file, content)
+        return cls.of_file(path, content)
+
+    @classmethod
+    def of_file(cls, path, content):
+        """Read the content of such a file; the path is for the messages."""
+        table = read_json(path, content)
         try:
             return cls(*read_table(table))
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -80,11 +79,8 @@ def prepare(settings: dict) -> dict[str, bytes]:
         )
     pairs = train_byte_pairs(training, settings["vocabulary"])
     parts = {"training": training, "tuning": tuning, "held_out": held_out}
-    with TemporaryDirectory() as folder:
-        pairs.save(Path(folder, TOKENIZER))
-        tokenizer = Path(folder, TOKENIZER).read_bytes()
     ids = {name: join_texts(pairs, texts) for name, texts in parts.items()}
-    return {TOKENIZER: tokenizer, TOKENS: to_safetensors(ids)}
+    return {TOKENIZER: pairs.to_file(), TOKENS: to_safetensors(ids)}
 
 
 def build(settings: dict) -> Gpt:
@@ -150,10 +146,7 @@ def training(
         return windows(ids["training"], size, length, settings["seed"], first)
 
     def measures():
-        with TemporaryDirectory() as folder:
-            path = Path(folder, TOKENIZER)
-            path.write_bytes(files[TOKENIZER])
-            sizes = token_bytes(BytePairs.load(path))
+        sizes = token_bytes(BytePairs.of_file(TOKENIZER, files[TOKENIZER]))
         counts = KneserNey(ids["training"], settings["vocabulary"])
         of_gpt = {part: token_losses(gpt, ids[part]) for part in MEASURED}
         of_counts = {part: counts.losses(ids[part]) for part in MEASURED}
