@@ -1,5 +1,6 @@
 """Small trainings on the command line."""
 
+import re
 from contextlib import contextmanager
 from itertools import product
 
@@ -37,11 +38,24 @@ def train(model, text, places, monkeypatch):
 
 
 @pytest.fixture
-def uninterrupted(model, tmp_path, train):
-    """The folder of a training of twelve steps."""
+def uninterrupted(model, tmp_path, train, capsys):
+    """The folder of a training of twelve steps; what it printed is not kept."""
     folder = tmp_path / "uninterrupted"
     assert train(folder, *OPTIONS[model]) == 0
+    capsys.readouterr()
     return folder
+
+
+@pytest.fixture
+def one_line(capsys):
+    """Hold a command that failed to one line, which fits a pattern, and no other output."""
+
+    def check(status, message):
+        out, err = capsys.readouterr()
+        assert (status, out) == (1, "")
+        assert re.fullmatch(f"error: {message}\n", err)
+
+    return check
 
 
 @pytest.fixture

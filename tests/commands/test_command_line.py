@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from helpers.processes import start
 from helpers.texts import ROOT
 
 from transformer_core.__main__ import main
@@ -16,11 +17,6 @@ from transformer_core.commands.command_line import EXTRAS
 from transformer_core.training import Run
 
 posix = pytest.mark.skipif(os.name == "nt", reason="streams and signals of POSIX")
-
-
-def listen_to_ctrl_c():
-    """Do so in a test run that was started in the background, where it is ignored, too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def shell(line, **environment):
@@ -34,16 +30,6 @@ def shell(line, **environment):
         capture_output=True,
         text=True,
         errors="surrogateescape",
-    )
-
-
-def start(*arguments, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "transformer_core", *map(str, arguments)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        preexec_fn=None if os.name == "nt" else listen_to_ctrl_c,
-        **options,
     )
 
 
@@ -271,18 +257,15 @@ def test_a_mistake_of_the_package_shows_where_it_is(encoder, monkeypatch):
         (["--learning-rate", "1"], "learning_rate: expected 0.003, as .*, got 1.0"),
     ],
 )
-def test_an_option_that_contradicts_the_run_is_one_line(encoder, capsys, options, message):
-    arguments = ["train", "encoder", "--out", str(encoder), "--resume", *options]
-    assert main(arguments) == 1
-    assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
+def test_an_option_that_contradicts_the_run_is_one_line(encoder, one_line, options, message):
+    one_line(main(["train", "encoder", "--out", str(encoder), "--resume", *options]), message)
 
 
-def test_a_finished_run_is_extended_as_if_it_had_been_longer(tmp_path, capsys):
+def test_a_finished_run_is_extended_as_if_it_had_been_longer(tmp_path, files):
     def train(folder, epochs, *options):
         arguments = ["--out", str(tmp_path / folder), "--epochs", epochs, *options]
         assert main(["train", "encoder", *arguments]) == 0
-        paths = (tmp_path / folder).iterdir()
-        return {path.name: path.read_bytes() for path in paths}
+        return files(tmp_path / folder)
 
     train("extended", "2")
     assert train("extended", "3", "--resume") == train("longer", "3")

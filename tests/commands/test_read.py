@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from helpers.texts import ROOT
+from helpers.processes import start
 
 from transformer_core.__main__ import main
 from transformer_core.commands import read
 from transformer_core.tasks.dates import DateRules, recipe
 from transformer_core.tasks.dates.reader import DateReader
+
+OLD = {"model": "dates", "seed": 0, "characters": "5", "longest": 5}
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +84,8 @@ def test_a_text_that_cannot_be_read_does_not_keep_the_others_from_it(folder, abl
         ("5 mars 1234", "'5 mars 1234': expected a date from .*, read '1234-03-05'"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_one_line(folder, able, capsys, text, message):
-    assert main(["read", str(folder), text]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert re.fullmatch(f"error: {message}\n", captured.err)
+def test_a_text_that_cannot_be_read_is_one_line(folder, able, one_line, text, message):
+    one_line(main(["read", str(folder), text]), message)
 
 
 def test_lines_are_read_in_their_order(lines):
@@ -146,42 +145,28 @@ def test_a_line_on_its_own_is_not_kept_waiting():
         assert list(lines) == [[b"no end"]]
 
 
-@pytest.mark.parametrize("what", ["no run", "a run of the encoder", "an old run", "no checkpoint"])
-def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, capsys, what):
-    if what == "a run of the encoder":
-        (tmp_path / "settings.json").write_text('{"model": "encoder"}')
-        message = "expected a run of 'train dates', got one of 'train encoder'"
-    elif what == "an old run":
-        settings = '{"model": "dates", "seed": 0, "characters": "5", "longest": 5}'
-        (tmp_path / "settings.json").write_text(settings)
-        message = "got those of an older one: missing batch, beta2, "
-    elif what == "no checkpoint":
-        vocabulary = {"characters": "5", "longest": 5}
-        settings = recipe.DEFAULTS | vocabulary | {"model": "dates", "version": "0"}
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        (None, "settings.json: expected the file of a run, found none"),
+        ({"model": "encoder"}, "expected a run of 'train dates', got one of 'train encoder'"),
+        (OLD, "got those of an older one: missing batch, beta2, .*"),
+        (
+            recipe.DEFAULTS | OLD | {"version": "0"},
+            "checkpoint.safetensors: expected the file of a run, found none",
+        ),
+    ],
+    ids=["no run", "a run of the encoder", "an old run", "no checkpoint"],
+)
+def test_a_folder_that_is_no_run_of_dates_is_one_line(tmp_path, one_line, settings, message):
+    if settings:
         (tmp_path / "settings.json").write_text(json.dumps(settings))
-        message = "checkpoint.safetensors: expected the file of a run, found none"
-    else:
-        message = "settings.json: expected the file of a run, found none"
-    assert main(["read", str(tmp_path), "5"]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(f"error: {tmp_path}") and message in captured.err
+    status = main(["read", str(tmp_path), "5"])
+    one_line(status, f"{re.escape(str(tmp_path))}.*{message}")
 
 
 def in_a_shell(folder):
-    return subprocess.Popen(
-        [sys.executable, "-m", "transformer_core", "read", str(folder)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=None if os.name == "nt" else listen_to_ctrl_c,
-    )
-
-
-def listen_to_ctrl_c():
-    """Do so in a test run that was started in the background, where it is ignored, too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return start("read", folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def test_it_works_in_a_pipe(folder):

@@ -15,7 +15,6 @@ every_model = pytest.mark.parametrize(
     "model", ["encoder", "bert", "gpt", "search", pytest.param("dates", marks=pytest.mark.slow)]
 )
 TASKS = {"encoder": reconstruction, "dates": dates, "bert": bert, "gpt": gpt, "search": search}
-LOADS = {model: task.load for model, task in TASKS.items()}
 
 
 @pytest.mark.slow
@@ -118,20 +117,18 @@ BAD_OPTIONS = {
     "model, options, message", [(name, *row) for name, rows in BAD_OPTIONS.items() for row in rows]
 )
 def test_bad_options_are_one_line_and_leave_no_folder(
-    model, tmp_path, train, capsys, options, message
+    model, tmp_path, train, one_line, options, message
 ):
-    assert train(tmp_path / "run", *options) == 1
-    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    one_line(train(tmp_path / "run", *options), f".*{message}")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
     "model, options", [("encoder", []), ("encoder", ["--resume"]), ("bert", [])]
 )
-def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, train, capsys, options):
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path, train, one_line, options):
     (tmp_path / "run").write_text("mine")
-    assert train(tmp_path / "run", *options) == 1
-    assert re.fullmatch("error: .*run.*: expected .*\n", capsys.readouterr().err)
+    one_line(train(tmp_path / "run", *options), ".*run.*: expected .*")
     assert (tmp_path / "run").read_text() == "mine"
 
 
@@ -185,18 +182,14 @@ DAMAGES = {
     "model, damage, message", [(name, *row) for name, rows in DAMAGES.items() for row in rows]
 )
 def test_a_damaged_run_is_one_line_and_is_not_resumed(
-    model, uninterrupted, train, files, capsys, damage, message
+    model, uninterrupted, train, files, one_line, damage, message
 ):
     damage(uninterrupted)
     before = files(uninterrupted)
-    capsys.readouterr()
-    assert train(uninterrupted, "--resume") == 1
-    captured = capsys.readouterr()
-    assert re.fullmatch(f"error: .*{message}\n", captured.err)
-    assert captured.out == ""
+    one_line(train(uninterrupted, "--resume"), f".*{message}")
     assert files(uninterrupted) == before
     with pytest.raises(ValueError, match=message):
-        LOADS[model](uninterrupted)
+        TASKS[model].load(uninterrupted)
 
 
 EVERY = {"--out", "--learning-rate", "--seed", "--resume", "--zero-stage", "--tensor-parallel"}

@@ -145,14 +145,13 @@ def test_a_resumed_run_has_the_time_that_was_left(tmp_path, train, ctrl_c, files
     ],
 )
 def test_text_that_cannot_be_used_is_one_line_and_leaves_no_folder(
-    tmp_path, train, capsys, content, message
+    tmp_path, train, one_line, content, message
 ):
     folder = tmp_path / "text"
     folder.mkdir()
     for name, octets in content.items():
         (folder / name).write_bytes(octets)
-    assert train(tmp_path / "run", "--text", str(folder)) == 1
-    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    one_line(train(tmp_path / "run", "--text", str(folder)), f".*{message}")
     assert not (tmp_path / "run").exists()
 
 
@@ -168,7 +167,6 @@ def test_a_file_name_may_be_of_any_encoding(tmp_path, text, train):
 
 
 def test_fill_prints_words_with_their_probabilities(uninterrupted, capsys):
-    capsys.readouterr()
     assert main(["fill", str(uninterrupted), "the [MASK] will chase", "--top", "3"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
@@ -176,7 +174,6 @@ def test_fill_prints_words_with_their_probabilities(uninterrupted, capsys):
 
 
 def test_fill_numbers_the_masks_if_there_are_several(uninterrupted, capsys):
-    capsys.readouterr()
     assert main(["fill", str(uninterrupted), "the [MASK] will ___"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [lines[0], lines[6]] == ["[MASK] 1", "[MASK] 2"]
@@ -195,16 +192,12 @@ def test_fill_numbers_the_masks_if_there_are_several(uninterrupted, capsys):
         ("[MASK]", edit("model", "dates"), "expected a run of 'train bert', got .*"),
     ],
 )
-def test_what_cannot_be_filled_is_one_line(uninterrupted, capsys, sentence, damage, message):
+def test_what_cannot_be_filled_is_one_line(uninterrupted, one_line, sentence, damage, message):
     if damage:
         damage(uninterrupted)
-    capsys.readouterr()
-    assert main(["fill", str(uninterrupted), sentence]) == 1
-    captured = capsys.readouterr()
-    assert re.fullmatch(f"error: .*{message}\n", captured.err)
-    assert captured.out == ""
+    one_line(main(["fill", str(uninterrupted), sentence]), f".*{message}")
 
 
-def test_fill_without_a_run_is_one_line(tmp_path, capsys):
-    assert main(["fill", str(tmp_path), "[MASK]"]) == 1
-    assert "settings.json: expected the file of a run" in capsys.readouterr().err
+def test_fill_without_a_run_is_one_line(tmp_path, one_line):
+    status = main(["fill", str(tmp_path), "[MASK]"])
+    one_line(status, ".*settings.json: expected the file of a run.*")

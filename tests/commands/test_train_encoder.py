@@ -1,15 +1,12 @@
 import io
 import re
 import shutil
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.texts import ROOT
 
 from transformer_core import __version__
 from transformer_core.__main__ import main
@@ -112,12 +109,11 @@ def test_a_run_that_is_older_than_a_field_of_the_spec_is_loaded(tmp_path, train,
     ],
 )
 def test_a_folder_in_use_is_one_line_and_stays_as_it_is(
-    tmp_path, train, files, capsys, content, message
+    tmp_path, train, files, one_line, content, message
 ):
     for name, text in content.items():
         (tmp_path / name).write_text(text)
-    assert train(tmp_path) == 1
-    assert re.fullmatch(f"error: .*{message}\n", capsys.readouterr().err)
+    one_line(train(tmp_path), f".*{message}")
     assert files(tmp_path) == {name: text.encode() for name, text in content.items()}
 
 
@@ -129,16 +125,3 @@ def test_a_command_that_is_not_complete_is_explained(capsys, arguments):
     error = capsys.readouterr().err
     assert error.startswith("usage: transformer-core")
     assert "the following arguments are required" in error
-
-
-def test_it_runs_from_a_shell(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "-m", "transformer_core", "train", "encoder"]
-        + ["--out", str(tmp_path), "--resume"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert re.fullmatch("error: .*settings.json: expected .*\n", result.stderr)

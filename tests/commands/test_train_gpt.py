@@ -73,7 +73,6 @@ def test_the_matrices_of_the_decoder_have_muon_and_the_rest_adamw(uninterrupted)
 
 
 def test_write_streams_and_a_seed_gives_the_same_text(uninterrupted, capsys):
-    capsys.readouterr()
     texts = []
     for seed in ("3", "3", "4"):
         options = "--seed", seed, "--tokens", "9", "--temperature", "2"
@@ -91,9 +90,8 @@ def test_write_streams_and_a_seed_gives_the_same_text(uninterrupted, capsys):
         (["--seed", "-1"], "seed: expected a whole number of at least 0, got -1"),
     ],
 )
-def test_bad_options_are_one_line(capsys, options, message):
-    assert main(["write", "no run", "the cat", *options]) == 1
-    assert capsys.readouterr().err == f"error: {message}\n"
+def test_bad_options_are_one_line(one_line, options, message):
+    one_line(main(["write", "no run", "the cat", *options]), message)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +102,7 @@ def test_bad_options_are_one_line(capsys, options, message):
         ("cats", edit("model", "dates"), "expected a run of 'train gpt', got .*"),
     ],
 )
-def test_what_cannot_be_written_is_one_line(uninterrupted, capsys, prompt, damage, message):
+def test_what_cannot_be_written_is_one_line(uninterrupted, one_line, prompt, damage, message):
     if damage:
         damage(uninterrupted)
-    capsys.readouterr()
-    assert main(["write", str(uninterrupted), prompt]) == 1
-    captured = capsys.readouterr()
-    assert re.fullmatch(f"error: .*{message}\n", captured.err)
-    assert captured.out == ""
+    one_line(main(["write", str(uninterrupted), prompt]), f".*{message}")

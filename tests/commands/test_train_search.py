@@ -86,9 +86,8 @@ def test_it_begins_with_a_bert(tmp_path, train, text, kind):
         published = Bert(model.spec, model.stack, rng, True, 2, True, False, True)
         save(published, recipe.with_ends(tokenizer), base)
         model, _ = load_published(base)
-    assert (
-        train(tmp_path / "run", "--base", str(base), "--steps", "2", "--learning-rate", "1e-9") == 0
-    )
+    options = "--base", str(base), "--steps", "2", "--learning-rate", "1e-9"
+    assert train(tmp_path / "run", *options) == 0
     search = load(tmp_path / "run")
     arrays = model.parameters()
     for name, array in search.model.parameters().items():
@@ -97,7 +96,7 @@ def test_it_begins_with_a_bert(tmp_path, train, text, kind):
 
 
 @pytest.mark.parametrize("lack", ["another model", "no tokenizer"])
-def test_what_cannot_be_begun_with_is_one_line(tmp_path, train, text, capsys, lack):
+def test_what_cannot_be_begun_with_is_one_line(tmp_path, train, text, capsys, one_line, lack):
     base, folder = tmp_path / "base", tmp_path / "published"
     kind = "gpt" if lack == "another model" else "bert"
     assert main(["train", kind, "--out", str(base), "--text", text, "--steps", "2"]) == 0
@@ -107,8 +106,7 @@ def test_what_cannot_be_begun_with_is_one_line(tmp_path, train, text, capsys, la
     else:
         message = ".*expected a run of 'train bert', got one of 'train gpt'"
     capsys.readouterr()
-    assert train(tmp_path / "run", "--base", str(base)) == 1
-    assert re.fullmatch(f"error: {message}\n", capsys.readouterr().err)
+    one_line(train(tmp_path / "run", "--base", str(base)), message)
     assert not (tmp_path / "run").exists()
 
 
@@ -133,12 +131,11 @@ def test_what_a_base_needs_is_said_before_there_is_a_folder(
         assert capsys.readouterr().err == f"error: scipy is not installed, try: {install}\n"
 
 
-def test_a_text_of_few_passages_is_refused(tmp_path, train, capsys):
+def test_a_text_of_few_passages_is_refused(tmp_path, train, one_line):
     few = tmp_path / "few.txt"
     few.write_text("The cat sees the dog. The dog sees the cat, and then nothing else at all.\n")
-    assert train(tmp_path / "run", "--text", str(few)) == 1
-    expected = "error: text: expected 8 or more passages to train on .*, got . and .\n"
-    assert re.fullmatch(expected, capsys.readouterr().err)
+    expected = "text: expected 8 or more passages to train on .*, got . and ."
+    one_line(train(tmp_path / "run", "--text", str(few)), expected)
 
 
 def test_ranks_are_refused(tmp_path, train, places):
@@ -157,11 +154,7 @@ def test_ranks_are_refused(tmp_path, train, places):
         ([], lambda folder: (folder / "documents.json").write_text("[]"), ".*documents.json.*"),
     ],
 )
-def test_what_cannot_be_searched_is_one_line(uninterrupted, capsys, arguments, damage, message):
+def test_what_cannot_be_searched_is_one_line(uninterrupted, one_line, arguments, damage, message):
     if damage:
         damage(uninterrupted)
-    capsys.readouterr()
-    assert main(["search", str(uninterrupted), "cats", *arguments]) == 1
-    captured = capsys.readouterr()
-    assert re.fullmatch(f"error: {message}\n", captured.err)
-    assert captured.out == ""
+    one_line(main(["search", str(uninterrupted), "cats", *arguments]), message)
