@@ -55,7 +55,7 @@ class LayerCase(NamedTuple):
     """A layer with the shape of x and, where it has one, of its second input."""
 
     build: callable
-    shape: tuple
+    shape: tuple = (2, 5, 6)
     context: tuple = ()
     second: tuple | None = None
 
@@ -233,10 +233,6 @@ SOURCE_KEEP = scattered(np.random.default_rng(2), 2, 2, 5, 4)  # and another one
 
 
 UNEQUAL = AttentionSpec(2, key_width=5, value_width=4)  # H * d_v is not D
-ROTATED = AttentionSpec(3, 4, 3, transform="rotary")
-NORMALISED = AttentionSpec(3, 4, 3, transform="qk_norm_rotary_halves")
-TILED = AttentionSpec(2, tile=2)
-WINDOWED = AttentionSpec(2, window=3)
 WIDTH = 6
 
 
@@ -286,97 +282,69 @@ def reconstructor(placement, final_norm, readout):
     )
 
 
+def attention(kind, spec, dropout=0.0):
+    return lambda rng, dtype: kind(WIDTH, spec, rng, dtype, dropout)
+
+
+def masked(build):
+    """A case of a layer that attends to its own input."""
+    return LayerCase(build, context=(KEEP,))
+
+
+def with_source(build, *context):
+    """A case of a layer that attends to a second input, too."""
+    return LayerCase(build, (2, 5, 6), (*context, SOURCE_KEEP), (2, 4, 6))
+
+
 LAYERS = {
     "Linear": LayerCase(lambda rng, dtype: Linear(4, 3, rng, dtype), (2, 5, 4)),
     "LoraLinear": LayerCase(
         lambda rng, dtype: LoraLinear(randomise(Linear(4, 3, rng, dtype), rng), 2, 5.0, rng),
         (2, 5, 4),
     ),
-    "LayerNorm": LayerCase(lambda rng, dtype: LayerNorm(6, dtype), (2, 5, 6)),
-    "RmsNorm": LayerCase(lambda rng, dtype: RmsNorm(6, dtype), (2, 5, 6)),
-    "FeedForward": LayerCase(lambda rng, dtype: FeedForward(6, 7, rng, dtype), (2, 5, 6)),
-    "GatedFeedForward": LayerCase(lambda rng, dtype: GatedFeedForward(6, 7, rng, dtype), (2, 5, 6)),
-    "LearnedPositions": LayerCase(
-        lambda rng, dtype: LearnedPositions(7, 6, rng, dtype=dtype), (2, 5, 6)
-    ),
+    "LayerNorm": LayerCase(lambda rng, dtype: LayerNorm(6, dtype)),
+    "RmsNorm": LayerCase(lambda rng, dtype: RmsNorm(6, dtype)),
+    "FeedForward": LayerCase(lambda rng, dtype: FeedForward(6, 7, rng, dtype)),
+    "GatedFeedForward": LayerCase(lambda rng, dtype: GatedFeedForward(6, 7, rng, dtype)),
+    "LearnedPositions": LayerCase(lambda rng, dtype: LearnedPositions(7, 6, rng, dtype=dtype)),
     "PairTable": LayerCase(lambda rng, dtype: PairTable(4, 6, dtype), (2, 5, 6), (TOKENS,)),
-    "MultiHeadSelfAttention": LayerCase(
-        lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype), (2, 5, 6), (KEEP,)
-    ),
-    "MultiHeadSelfAttention, tiled": LayerCase(
-        lambda rng, dtype: MultiHeadSelfAttention(6, TILED, rng, dtype), (2, 5, 6), (KEEP,)
-    ),
-    "MultiHeadSelfAttention, dropout": LayerCase(
-        restarted(lambda rng, dtype: MultiHeadSelfAttention(6, 2, rng, dtype, 0.3)),
-        (2, 5, 6),
-        (KEEP,),
-    ),
-    "MultiHeadCrossAttention": LayerCase(
-        lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype),
-        (2, 5, 6),
-        (SOURCE_KEEP,),
-        (2, 4, 6),
-    ),
-    "MultiHeadCrossAttention, tiled": LayerCase(
-        lambda rng, dtype: MultiHeadCrossAttention(6, TILED, rng, dtype),
-        (2, 5, 6),
-        (SOURCE_KEEP,),
-        (2, 4, 6),
-    ),
-    "MultiHeadCrossAttention, dropout": LayerCase(
-        restarted(lambda rng, dtype: MultiHeadCrossAttention(6, 2, rng, dtype, 0.3)),
-        (2, 5, 6),
-        (SOURCE_KEEP,),
-        (2, 4, 6),
-    ),
     "TiedReadout": LayerCase(lambda rng, dtype: TiedReadout(7, dtype), (2, 5, 6), second=(7, 6)),
-    "Residual, post": LayerCase(residual("post"), (2, 5, 6)),
-    "Residual, pre": LayerCase(residual("pre"), (2, 5, 6)),
-    "EncoderLayer, post": LayerCase(layer(EncoderLayer, "post"), (2, 5, 6), (KEEP,)),
-    "EncoderLayer, pre": LayerCase(layer(EncoderLayer, "pre"), (2, 5, 6), (KEEP,)),
-    "MultiHeadSelfAttention, unequal widths": LayerCase(
-        lambda rng, dtype: MultiHeadSelfAttention(6, UNEQUAL, rng, dtype), (2, 5, 6), (KEEP,)
-    ),
-    "MultiHeadCrossAttention, unequal widths": LayerCase(
-        lambda rng, dtype: MultiHeadCrossAttention(6, UNEQUAL, rng, dtype),
-        (2, 5, 6),
-        (SOURCE_KEEP,),
-        (2, 4, 6),
-    ),
-    "MultiHeadSelfAttention, rotary": LayerCase(
-        lambda rng, dtype: MultiHeadSelfAttention(6, ROTATED, rng, dtype), (2, 5, 6), (KEEP,)
-    ),
+    "Residual, post": LayerCase(residual("post")),
+    "Residual, pre": LayerCase(residual("pre")),
+    "EncoderLayer, post": masked(layer(EncoderLayer, "post")),
+    "EncoderLayer, pre": masked(layer(EncoderLayer, "pre")),
     "QkNorm": LayerCase(lambda rng, dtype: QkNorm(6, dtype), (2, 3, 5, 6)),
     "QkNorm, halves": LayerCase(lambda rng, dtype: QkNorm(6, dtype, True), (2, 3, 5, 6)),
-    "MultiHeadSelfAttention, normalised": LayerCase(
-        lambda rng, dtype: MultiHeadSelfAttention(6, NORMALISED, rng, dtype), (2, 5, 6), (KEEP,)
-    ),
-    "MultiHeadSelfAttention, windowed": LayerCase(
-        lambda rng, dtype: MultiHeadSelfAttention(6, WINDOWED, rng, dtype), (2, 5, 6), (KEEP,)
-    ),
-    "Pooler": LayerCase(lambda rng, dtype: Pooler(6, rng, dtype), (2, 5, 6)),
+    "Pooler": LayerCase(lambda rng, dtype: Pooler(6, rng, dtype)),
     "HeadTransform": LayerCase(
         lambda rng, dtype: HeadTransform(
             LayerSpec(6, 2, 7, "post", feed_forward="gelu_tanh", dtype=dtype), rng
-        ),
-        (2, 5, 6),
+        )
     ),
-    "OwnReadout": LayerCase(
-        lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype)), (2, 5, 6)
-    ),
+    "OwnReadout": LayerCase(lambda rng, dtype: WithoutTable(OwnReadout(6, 7, rng, dtype))),
 }
+OF_ANY = {"": 2, ", tiled": AttentionSpec(2, tile=2), ", unequal widths": UNEQUAL}
+OF_SELF = {
+    ", rotary": AttentionSpec(3, 4, 3, transform="rotary"),
+    ", normalised": AttentionSpec(3, 4, 3, transform="qk_norm_rotary_halves"),
+    ", windowed": AttentionSpec(2, window=3),
+}
+for kind, specs, case in (
+    (MultiHeadSelfAttention, OF_ANY | OF_SELF, masked),
+    (MultiHeadCrossAttention, OF_ANY, with_source),
+):
+    LAYERS[f"{kind.__name__}, dropout"] = case(restarted(attention(kind, 2, 0.3)))
+    for variant, spec in specs.items():
+        LAYERS[kind.__name__ + variant] = case(attention(kind, spec))
 for kind, activation in product((FeedForward, GatedFeedForward), ("gelu", "gelu_tanh")):
     LAYERS[f"{kind.__name__}, {activation}"] = LayerCase(
-        lambda rng, dtype, kind=kind, activation=activation: kind(6, 7, rng, dtype, activation),
-        (2, 5, 6),
+        lambda rng, dtype, kind=kind, activation=activation: kind(6, 7, rng, dtype, activation)
     )
 for norm in ("post", "pre"):
-    LAYERS[f"Residual, {norm}, dropout"] = LayerCase(restarted(residual(norm, 0.3)), (2, 5, 6))
-    LAYERS[f"Residual, {norm}, cross-attention"] = LayerCase(
-        cross_residual(norm), (2, 5, 6), (SOURCE_KEEP,), (2, 4, 6)
-    )
-    LAYERS[f"EncoderLayer, {norm}, dropout"] = LayerCase(
-        restarted(layer(EncoderLayer, norm, dropout=0.3)), (2, 5, 6), (KEEP,)
+    LAYERS[f"Residual, {norm}, dropout"] = LayerCase(restarted(residual(norm, 0.3)))
+    LAYERS[f"Residual, {norm}, cross-attention"] = with_source(cross_residual(norm))
+    LAYERS[f"EncoderLayer, {norm}, dropout"] = masked(
+        restarted(layer(EncoderLayer, norm, dropout=0.3))
     )
     for variant, build in {
         norm: layer(DecoderLayer, norm),
@@ -384,27 +352,18 @@ for norm in ("post", "pre"):
         f"{norm}, unequal widths": layer(DecoderLayer, norm, UNEQUAL),
         f"{norm}, dropout": restarted(layer(DecoderLayer, norm, dropout=0.3)),
     }.items():
-        LAYERS[f"DecoderLayer, {variant}"] = LayerCase(
-            build, (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
-        )
+        LAYERS[f"DecoderLayer, {variant}"] = with_source(build, KEEP)
 STACKS = {
-    "Encoder, pre, recompute": LayerCase(
-        restarted(stack(Encoder, "pre", True, True, 0.3)), (2, 5, 6), (KEEP,)
-    ),
-    "Decoder, post, recompute": LayerCase(
-        restarted(stack(Decoder, "post", False, True, 0.3)),
-        (2, 5, 6),
-        (KEEP, SOURCE_KEEP),
-        (2, 4, 6),
+    "Encoder, pre, recompute": masked(restarted(stack(Encoder, "pre", True, True, 0.3))),
+    "Decoder, post, recompute": with_source(
+        restarted(stack(Decoder, "post", False, True, 0.3)), KEEP
     ),
 }
 for norm, final_norm in product(["post", "pre"], [False, True]):
     variant = norm + ", final norm" * final_norm
-    STACKS[f"Encoder, {variant}"] = LayerCase(stack(Encoder, norm, final_norm), (2, 5, 6), (KEEP,))
-    STACKS[f"Decoder, {variant}"] = LayerCase(
-        stack(Decoder, norm, final_norm), (2, 5, 6), (KEEP, SOURCE_KEEP), (2, 4, 6)
-    )
+    STACKS[f"Encoder, {variant}"] = masked(stack(Encoder, norm, final_norm))
+    STACKS[f"Decoder, {variant}"] = with_source(stack(Decoder, norm, final_norm), KEEP)
     for readout in (False, True):
-        STACKS[f"Reconstructor, {variant}" + ", readout" * readout] = LayerCase(
-            reconstructor(norm, final_norm, readout), (2, 5, 6), (KEEP,)
+        STACKS[f"Reconstructor, {variant}" + ", readout" * readout] = masked(
+            reconstructor(norm, final_norm, readout)
         )
