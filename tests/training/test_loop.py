@@ -3,7 +3,8 @@ from itertools import repeat
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from helpers.blas import blas_threads
+from threadpoolctl import threadpool_limits
 
 from transformer_core.distributed import DataParallel
 from transformer_core.layers import LayerSpec
@@ -27,6 +28,13 @@ class Quadratic:
 
     def train(self, batches, steps, **options):
         return train(self.loss_and_gradients, self.optimizer, batches, steps, **options)
+
+    def assert_two_steps_taken(self, **options):
+        """Each batch has been the target, and a third step has changed nothing."""
+        twin = Quadratic()
+        twin.train(BATCHES * 2, 2, **options)
+        assert np.array_equal(self.x, twin.x)
+        assert self.optimizer.steps == 2
 
 
 @pytest.fixture
@@ -102,8 +110,6 @@ def test_a_history_that_is_long_enough_is_left_alone(quadratic):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_loss_that_is_not_finite_ends_training_before_the_step(quadratic, bad):
-    twin = Quadratic()
-    twin.train(BATCHES * 2, 2)
     history = []
 
     def loss_and_gradients(target, rng):
@@ -114,35 +120,27 @@ def test_a_loss_that_is_not_finite_ends_training_before_the_step(quadratic, bad)
     with pytest.raises(ValueError, match=message):
         train(loss_and_gradients, quadratic.optimizer, repeat((TARGET,)), 9, history=history)
     assert [record["step"] for record in history] == [1, 2]
-    assert np.array_equal(quadratic.x, twin.x)
-    assert quadratic.optimizer.steps == 2
+    quadratic.assert_two_steps_taken()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_learning_rate_that_is_not_finite_ends_training_before_the_step(quadratic, bad):
-    twin = Quadratic()
-    twin.train(BATCHES * 2, 2)
     rates = {1: 0.1, 2: 0.1, 3: bad}
     message = f"step 3: learning_rate: expected a positive number, got {bad}"
     with pytest.raises(ValueError, match=message):
         quadratic.train(repeat((TARGET,)), 9, schedule=rates.get)
-    assert np.array_equal(quadratic.x, twin.x)
-    assert quadratic.optimizer.steps == 2
+    quadratic.assert_two_steps_taken()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_gradients_that_the_optimizer_refuses_name_the_step(quadratic, bad):
-    twin = Quadratic()
-    twin.train(BATCHES * 2, 2, max_norm=1.0)
-
     def loss_and_gradients(target, rng):
         loss, grads = quadratic.loss_and_gradients(target, rng)
         return loss, {"x": grads["x"] * (bad if quadratic.calls == 3 else 1)}
 
     with pytest.raises(ValueError, match="^step 3: .*expected .*finite"):
         train(loss_and_gradients, quadratic.optimizer, repeat((TARGET,)), 9, max_norm=1.0)
-    assert np.array_equal(quadratic.x, twin.x)
-    assert quadratic.optimizer.steps == 2
+    quadratic.assert_two_steps_taken(max_norm=1.0)
 
 
 def test_numbers_that_overflow_in_the_optimizer_are_named():
@@ -161,10 +159,6 @@ def test_a_number_too_large_on_the_way_to_a_loss_is_told_by_the_loss(quadratic):
 
 
 # Threads of BLAS
-
-
-def blas_threads():
-    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
 
 
 @pytest.mark.parametrize("one", [True, False])

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from time import perf_counter
@@ -35,6 +36,10 @@ class Interrupted(Exception):
     """An end that nobody catches, as of a killed process."""
 
 
+def kill(*_):
+    raise Interrupted
+
+
 def noisy(at=None, act=None):
     """A recipe whose every step depends on its number and its generator.
 
@@ -51,8 +56,7 @@ def noisy(at=None, act=None):
             return float(((x - target) ** 2).mean()), {"x": x - target + rng.normal(size=x.shape)}
 
         def batches(first):
-            for step in range(first, 10**6):
-                yield (np.array(step % 7.0),)
+            return ((np.array(step % 7.0),) for step in range(first, 10**6))
 
         def schedule(step, steps):
             warmup = steps // 2 if settings["warmup"] == "long" else 2
@@ -86,6 +90,15 @@ def whole(tmp_path):
     return run_of(tmp_path / "whole")
 
 
+@contextmanager
+def refused(folder, message):
+    """Expect an error, and the folder as it was."""
+    before = files(folder)
+    with pytest.raises(ValueError, match=message):
+        yield
+    assert files(folder) == before
+
+
 def press_ctrl_c():
     signal.raise_signal(signal.SIGINT)
 
@@ -95,11 +108,8 @@ def press_ctrl_c():
 
 def test_a_run_holds_its_settings_and_who_made_it(folder):
     run_of(folder, seed=3)
-    assert Run(folder).settings() == DEFAULTS | {
-        "model": "noisy",
-        "version": __version__,
-        "seed": 3,
-    }
+    who = {"model": "noisy", "version": __version__}
+    assert Run(folder).settings() == DEFAULTS | who | {"seed": 3}
 
 
 def test_of_the_lengths_only_the_one_that_is_given_holds(folder):
@@ -130,7 +140,7 @@ def test_settings_that_do_not_hold_leave_no_folder(folder, given, message):
 def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(folder, monkeypatch):
     for module in ("tqdm", "safetensors"):
         with monkeypatch.context() as patch:
-            patch.setitem(__import__("sys").modules, module, None)
+            patch.setitem(sys.modules, module, None)
             with pytest.raises(ModuleNotFoundError):
                 run_of(folder)
         assert not folder.exists()
@@ -184,9 +194,6 @@ def test_a_second_ctrl_c_ends_a_run_at_once(folder, whole):
 
 @pytest.mark.parametrize("step", [1, 3, 6, 12])
 def test_a_run_that_was_killed_resumes_from_its_last_checkpoint(folder, whole, step):
-    def kill():
-        raise Interrupted
-
     with pytest.raises(Interrupted):
         run_of(folder, noisy(step, kill))
     assert run_of(folder, resume=True) == whole
@@ -203,7 +210,7 @@ def test_a_run_that_was_killed_at_any_write_resumes_or_starts_again(
 
     def killed(path, content):
         if not left:
-            raise Interrupted
+            kill()
         left.pop()
         write(path, content)
 
@@ -255,19 +262,14 @@ def test_an_error_in_training_leaves_the_losses_before_it(folder):
 def test_a_history_shorter_than_the_checkpoint_is_refused(folder):
     run_of(folder)
     Run(folder).save_history(Run(folder).history()[:11])
-    before = files(folder)
-    with pytest.raises(ValueError, match="history of the 12 steps .*, got 11"):
+    with refused(folder, "history of the 12 steps .*, got 11"):
         run_of(folder, resume=True)
-    assert files(folder) == before
 
 
 def test_a_run_in_the_hands_of_another_is_not_touched(folder):
     run_of(folder)
-    before = files(folder)
-    with Run(folder).lock():
-        with pytest.raises(ValueError, match="expected a run that nobody works on"):
-            run_of(folder, resume=True)
-    assert files(folder) == before
+    with Run(folder).lock(), refused(folder, "expected a run that nobody works on"):
+        run_of(folder, resume=True)
 
 
 # Resumed with options
@@ -280,13 +282,14 @@ def test_a_run_in_the_hands_of_another_is_not_touched(folder):
         ({"learning_rate": 0.2}, "learning_rate: expected 0.1, as .*, got 0.2"),
         ({"minutes": 2.0}, "minutes: expected none, as .*, got 2.0"),
         ({"steps": 0}, "steps: expected a whole number of at least 1, got 0"),
+        ({"steps": 6}, r"steps: expected 12, got 6: the learning rate of the \d+ steps"),
+        ({"steps": 8}, r"steps: expected 12, got 8: the learning rate of the \d+ steps"),
     ],
 )
 def test_an_option_that_contradicts_the_run_is_refused(folder, given, message):
-    before = run_of(folder)
-    with pytest.raises(ValueError, match=message):
+    run_of(folder)
+    with refused(folder, message):
         run_of(folder, resume=True, **given)
-    assert files(folder) == before
 
 
 def test_options_that_the_run_was_started_with_may_be_given_again(folder, whole):
@@ -316,38 +319,22 @@ def test_a_run_may_be_made_shorter_where_it_makes_no_difference(tmp_path, folder
     assert run_of(folder, resume=True, steps=steps) == shorter
 
 
-@pytest.mark.parametrize("given", [{"steps": 6}, {"steps": 8}])
-def test_a_length_that_the_steps_taken_do_not_fit_is_refused(folder, given):
-    before = run_of(folder)
-    message = f"steps: expected 12, got {given['steps']}: the learning rate of the \\d+ steps"
-    with pytest.raises(ValueError, match=message):
-        run_of(folder, resume=True, **given)
-    assert files(folder) == before
-
-
 def test_a_run_whose_rate_follows_from_its_length_at_once_cannot_be_extended(folder):
-    before = run_of(folder, warmup="long")
-    assert "before_decay.safetensors" not in before
-    with pytest.raises(ValueError, match="steps: expected 12, got 24: the learning"):
+    assert "before_decay.safetensors" not in run_of(folder, warmup="long")
+    with refused(folder, "steps: expected 12, got 24: the learning"):
         run_of(folder, resume=True, steps=24)
-    assert files(folder) == before
 
 
 def test_a_run_for_a_time_is_extended_only_before_its_first_step(folder):
-    before = run_of(folder, minutes=1e-4)
-    with pytest.raises(ValueError, match="minutes: expected 0.0001, got 0.01: the le"):
+    run_of(folder, minutes=1e-4)
+    with refused(folder, "minutes: expected 0.0001, got 0.01: the le"):
         run_of(folder, resume=True, minutes=0.01)
-    with pytest.raises(ValueError, match="steps: expected none, .*, got 3"):
+    with refused(folder, "steps: expected none, .*, got 3"):
         run_of(folder, resume=True, steps=3)
-    assert files(folder) == before
 
 
 def test_an_extension_that_was_killed_can_be_taken_up(tmp_path, folder, monkeypatch):
     run_of(folder)
-
-    def kill(*_):
-        raise Interrupted
-
     with monkeypatch.context() as patch:
         patch.setattr(Run, "save_settings", kill)
         with pytest.raises(Interrupted):
@@ -435,7 +422,7 @@ def test_a_rank_that_fails_ends_all_and_the_run_resumes(folder, whole, step):
     def fail():
         turns.append(1)
         if len(turns) == 2:
-            raise Interrupted
+            kill()
 
     with pytest.raises(Interrupted):
         on_ranks(2, folder, noisy(step, fail))
@@ -444,12 +431,10 @@ def test_a_rank_that_fails_ends_all_and_the_run_resumes(folder, whole, step):
 
 def test_what_the_first_rank_finds_wrong_ends_all(folder):
     on_ranks(2, folder)
-    before = files(folder)
-    with pytest.raises(ValueError, match="run: expected a new or empty folder, got"):
+    with refused(folder, "run: expected a new or empty folder, got"):
         on_ranks(2, folder)
-    with pytest.raises(ValueError, match="seed: expected 0, as .*, got 1"):
+    with refused(folder, "seed: expected 0, as .*, got 1"):
         on_ranks(2, folder, resume=True, seed=1)
-    assert files(folder) == before
 
 
 def test_the_first_rank_alone_shows_the_progress(folder, monkeypatch):
@@ -501,10 +486,8 @@ def test_damaged_settings_are_named(folder, damage, message):
     run_of(folder)
     path = folder / "settings.json"
     path.write_text(json.dumps(damage(json.loads(path.read_text()))))
-    before = files(folder)
-    with pytest.raises(ValueError, match=message):
+    with refused(folder, message):
         run_of(folder, resume=True)
-    assert files(folder) == before
 
 
 @pytest.mark.parametrize("given", [{"max_norm": "abc"}, {"sizes": {"depth": 3}}, {"sizes": 3}])
@@ -549,18 +532,16 @@ def test_a_second_start_says_how_to_go_on(folder):
 
 
 def test_a_run_of_another_version_is_read_and_does_not_go_on(folder, monkeypatch):
-    before = run_of(folder)
+    run_of(folder)
     monkeypatch.setattr(on_disk, "__version__", "9.9")
     assert load_settings(Run(folder), RECIPE)["version"] == __version__
-    with pytest.raises(ValueError, match="a run of version 9.9 to go on with, got one of"):
+    with refused(folder, "a run of version 9.9 to go on with, got one of"):
         run_of(folder, resume=True)
-    assert files(folder) == before
 
 
 def test_a_history_without_times_is_named(folder):
     run_of(folder, minutes=1e-4)
-    history = [{"step": r["step"]} for r in Run(folder).history()]
-    Run(folder).save_history(history)
+    Run(folder).save_history([{"step": r["step"]} for r in Run(folder).history()])
     with pytest.raises(ValueError, match="history: expected the seconds of each step"):
         run_of(folder, resume=True)
 
