@@ -50,9 +50,24 @@ def batch():
 
 def counted(ranks, work):
     """Messages and bytes that all ranks send together."""
-    sent = on_threads(ranks, lambda c: work(c) or c.sent)
-    every = [traffic for of_rank in sent for traffic in of_rank.values()]
+
+    def counting(communicator):
+        work(communicator)
+        return communicator.sent.values()
+
+    every = [traffic for of_rank in on_threads(ranks, counting) for traffic in of_rank]
     return Load(ranks, sum(t.messages for t in every), sum(t.bytes for t in every))
+
+
+def assert_sums(way, ranks, length, load):
+    """A way to sum over ranks does so, and sends what its formula says."""
+    x = np.arange(float(length))
+
+    def work(communicator):
+        total = way(communicator, x * 10.0**communicator.rank)
+        np.testing.assert_array_equal(total, x * int("1" * ranks))
+
+    assert counted(ranks, work) == load(ranks, x.nbytes)
 
 
 def doubled(communicator, x):
@@ -75,24 +90,15 @@ def doubled(communicator, x):
 @pytest.mark.equation("eq:all-reduce")
 def test_collectives(ranks, length):
     x = np.ones(length)
-    assert counted(ranks, lambda c: c.all_reduce(x) is None) == cost.all_reduce(ranks, x.nbytes)
-    assert counted(ranks, lambda c: c.reduce_scatter(x) is None) == (
-        cost.reduce_scatter(ranks, x.nbytes)
-    )
-    assert counted(ranks, lambda c: c.all_gather(x) is None) == cost.all_gather(
-        ranks, ranks * x.nbytes
-    )
+    all_gather = cost.all_gather(ranks, ranks * x.nbytes)
+    assert counted(ranks, lambda c: c.all_reduce(x)) == cost.all_reduce(ranks, x.nbytes)
+    assert counted(ranks, lambda c: c.reduce_scatter(x)) == cost.reduce_scatter(ranks, x.nbytes)
+    assert counted(ranks, lambda c: c.all_gather(x)) == all_gather
 
 
 @pytest.mark.parametrize("ranks", range(1, 10))
 def test_doubling_sums_in_few_messages(ranks):
-    x = np.arange(3.0)
-
-    def work(communicator):
-        total = doubled(communicator, x * 10.0**communicator.rank)
-        np.testing.assert_array_equal(total, x * int("1" * ranks))
-
-    assert counted(ranks, work) == cost.recursive_doubling(ranks, x.nbytes)
+    assert_sums(doubled, ranks, 3, cost.recursive_doubling)
 
 
 def halved(communicator, x):
@@ -121,13 +127,7 @@ def halved(communicator, x):
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 @pytest.mark.equation("eq:halving-doubling-seconds")
 def test_halving_and_doubling_has_few_messages_and_few_bytes(ranks):
-    x = np.arange(16.0)
-
-    def work(communicator):
-        total = halved(communicator, x * 10.0**communicator.rank)
-        np.testing.assert_array_equal(total, x * int("1" * ranks))
-
-    assert counted(ranks, work) == cost.halving_doubling(ranks, x.nbytes)
+    assert_sums(halved, ranks, 16, cost.halving_doubling)
 
 
 @pytest.mark.parametrize("ranks", RANKS)

@@ -3,11 +3,12 @@ from time import monotonic, sleep
 
 import numpy as np
 import pytest
+from helpers.blas import blas_threads
 from helpers.cases import split_variant
 from helpers.witnesses import generators, randomise
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from transformer_core.distributed import DataParallel
 from transformer_core.models import Bert, StackSpec
@@ -36,12 +37,17 @@ def draw(rng, counts=(1, 4, 0, 2, 3)):
     return rng.integers(V, size=shape), rng.integers(V, size=shape), masked
 
 
-def assert_same(left, right, **tolerance):
+def assert_close(left, right, rtol=1e-10, atol=1e-13):
+    """Compare losses and gradients."""
     (left_loss, left_grads), (right_loss, right_grads) = left, right
-    assert np.allclose(left_loss, right_loss, **tolerance)
+    assert np.allclose(left_loss, right_loss, rtol, atol)
     assert left_grads.keys() == right_grads.keys()
     for name, grad in left_grads.items():
-        assert np.allclose(grad, right_grads[name], **tolerance), name
+        assert np.allclose(grad, right_grads[name], rtol, atol), name
+
+
+def assert_same(left, right):
+    assert_close(left, right, 0, 0)
 
 
 @pytest.mark.equation("eq:accumulation")
@@ -50,26 +56,19 @@ def test_shards_make_up_the_whole_batch(rng, threads):
     model, batch = bert(rng), draw(rng)
     parallel = DataParallel(model, counted, threads)
     whole = model.loss_and_gradients(*batch)
-    assert_same(parallel.loss_and_gradients(*batch), whole, rtol=1e-10, atol=1e-13)
+    assert_close(parallel.loss_and_gradients(*batch), whole)
 
 
 def test_one_thread_does_what_the_model_does(rng):
     model, batch = bert(rng), draw(rng)
-    loss, grads = DataParallel(model, counted, threads=1).loss_and_gradients(*batch)
-    whole_loss, whole_grads = model.loss_and_gradients(*batch)
-    assert loss == whole_loss
-    assert all(np.array_equal(grads[name], whole_grads[name]) for name in whole_grads)
+    parallel = DataParallel(model, counted, threads=1)
+    assert_same(parallel.loss_and_gradients(*batch), model.loss_and_gradients(*batch))
 
 
 def test_the_same_threads_give_the_same_digits(rng):
     model, batch = bert(rng, np.float32), draw(rng)
     parallel = DataParallel(model, counted)
-    (loss, grads), (again, grads_again) = (
-        parallel.loss_and_gradients(*batch),
-        parallel.loss_and_gradients(*batch),
-    )
-    assert loss == again
-    assert all(np.array_equal(grads[name], grads_again[name]) for name in grads)
+    assert_same(parallel.loss_and_gradients(*batch), parallel.loss_and_gradients(*batch))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -88,7 +87,7 @@ def test_every_array_is_cut_and_none_is_passed_on(rng):
     parallel = DataParallel(model, counted)
     for others in ((keep, segments), (None, segments)):
         whole = model.loss_and_gradients(*batch, *others)
-        assert_same(parallel.loss_and_gradients(*batch, *others), whole, rtol=1e-10, atol=1e-13)
+        assert_close(parallel.loss_and_gradients(*batch, *others), whole)
 
 
 @pytest.mark.parametrize("batch", [2, 3, 5])
@@ -100,10 +99,7 @@ def test_a_mask_of_all_sequences_goes_whole_to_every_shard(rng, batch):
     keep = causal_keep(batch)
     parallel = DataParallel(model, counted, batch)
     whole = model.loss_and_gradients(*inputs, keep)
-    tolerance = {"rtol": 1e-10, "atol": 1e-13}
-    assert_same(
-        parallel.loss_and_gradients(*inputs, keep[np.newaxis, np.newaxis]), whole, **tolerance
-    )
+    assert_close(parallel.loss_and_gradients(*inputs, keep[np.newaxis, np.newaxis]), whole)
     message = r"keep: expected shape \(B or 1, H or 1, T or 1, S\), got"
     with pytest.raises(ValueError, match=message):
         parallel.loss_and_gradients(*inputs, keep)
@@ -124,7 +120,7 @@ def test_a_shard_without_counted_tokens_is_left_out(rng):
     model, batch = bert(rng), draw(rng, counts=(2, 3, 0, 0))
     whole = model.loss_and_gradients(*batch)
     parallel = DataParallel(model, counted, 2)
-    assert_same(parallel.loss_and_gradients(*batch), whole, rtol=1e-10, atol=1e-13)
+    assert_close(parallel.loss_and_gradients(*batch), whole)
 
 
 def test_dropout_is_drawn_anew_for_each_sequence_and_reproducible(rng):
@@ -133,20 +129,14 @@ def test_dropout_is_drawn_anew_for_each_sequence_and_reproducible(rng):
     parallel = DataParallel(model, counted)
 
     def loss(seed):
+        """A seed, or a generator as it is."""
         return parallel.loss_and_gradients(*twice, rng=np.random.default_rng(seed))[0]
 
     assert loss(1) == loss(1) != loss(2)
-    generator = np.random.default_rng(1)
-    assert (
-        parallel.loss_and_gradients(*twice, rng=generator)[0]
-        != parallel.loss_and_gradients(*twice, rng=generator)[0]
-    )
-
-    saved = generator.bit_generator.state
-    following = parallel.loss_and_gradients(*twice, rng=generator)[0]
-    resumed = np.random.default_rng(7)
-    resumed.bit_generator.state = saved
-    assert parallel.loss_and_gradients(*twice, rng=resumed)[0] == following
+    generator, resumed = np.random.default_rng(1), np.random.default_rng(7)
+    assert loss(generator) != loss(generator)
+    resumed.bit_generator.state = generator.bit_generator.state
+    assert loss(resumed) == loss(generator)
 
 
 def test_however_a_batch_is_cut_the_same_is_dropped(rng):
@@ -158,7 +148,7 @@ def test_however_a_batch_is_cut_the_same_is_dropped(rng):
         for threads in range(1, B + 1)
     ]
     for result in results[1:]:
-        assert_same(result, results[0], rtol=1e-10, atol=1e-13)
+        assert_close(result, results[0])
 
 
 def test_each_sequence_draws_from_a_generator_of_its_own():
@@ -182,7 +172,7 @@ def test_ranks_make_up_the_whole_batch(rng, ranks, threads):
     model, batch = bert(rng), draw(rng)
     whole = model.loss_and_gradients(*batch)
     for result in on_ranks(ranks, model, batch, threads):
-        assert_same(result, whole, rtol=1e-10, atol=1e-13)
+        assert_close(result, whole)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -191,11 +181,9 @@ def test_ranks_give_the_bits_of_as_many_threads(rng, ranks, dtype):
     model = bert(rng, dtype, dropout=0.3)
     batch = draw(rng, counts=(0, 0, 3, 0, 1))
     threads = DataParallel(model, counted, ranks)
-    loss, grads = threads.loss_and_gradients(*batch, rng=np.random.default_rng(3))
-    for rank_loss, rank_grads in on_ranks(ranks, model, batch, seed=3):
-        assert rank_loss == loss
-        for name, grad in grads.items():
-            assert np.array_equal(rank_grads[name], grad), name
+    expected = threads.loss_and_gradients(*batch, rng=np.random.default_rng(3))
+    for found in on_ranks(ranks, model, batch, seed=3):
+        assert_same(found, expected)
 
 
 def on_ranks(ranks, model, batch, threads=1, seed=None):
@@ -280,24 +268,17 @@ def test_a_map_inside_a_map_comes_to_its_end():
     assert inner == [[10 * i + j for j in range(3)] for i in range(4)]
 
 
-def blas_threads(_=None):
-    return {
-        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
-    }
-
-
 def test_blas_is_held_to_one_thread_meanwhile():
     parallel = DataParallel(None, None, 2)
     with threadpool_limits(2, "blas"):
         before = blas_threads()
-        inside = parallel.map(blas_threads, range(4))
+        inside = parallel.map(lambda _: blas_threads(), range(4))
         assert all(count <= {1} for count in inside)
         assert blas_threads() == before
 
 
 def test_blas_gets_its_threads_back_when_the_last_of_several_maps_ends():
     left, right = Event(), Event()
-
     one, other = DataParallel(None, None, 2), DataParallel(None, None, 2)
     with threadpool_limits(2, "blas"):
         before = blas_threads()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.cut_bert import bert
-from helpers.witnesses import normal
+from helpers.witnesses import assert_same_bits, normal
 
 from transformer_core.distributed import (
     Cut,
@@ -36,8 +36,7 @@ def test_pieces_make_up_the_whole(size, tied):
     for whole in (arrays, moments):
         for found in on_threads(size, work, whole):
             assert list(found) == list(whole)
-            for name, array in whole.items():
-                np.testing.assert_array_equal(found[name], array)
+            assert_same_bits(found, whole)
 
 
 def test_every_entry_of_what_is_cut_is_on_one_rank_and_the_rest_on_all():
