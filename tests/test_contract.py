@@ -2,12 +2,20 @@
 
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from helpers.cases import LAYERS, OPS, STACKS
-from helpers.witnesses import arrays_in, assert_close, assert_every_parameter_moves, normal
+from helpers.witnesses import (
+    arrays_in,
+    assert_close,
+    assert_every_parameter_moves,
+    assert_same_bits,
+    gradients_of,
+    normal,
+)
 
 from transformer_core import ops
 from transformer_core.layers import LayerSpec
@@ -33,11 +41,20 @@ def assert_dtype(dtype, y, cache, gradients):
     assert {gradient.dtype for gradient in gradients} == {np.dtype(dtype)}
 
 
+def run_op(rng, op, dtype=np.float64):
+    arrays = op.draw(rng, dtype)
+    return arrays, *op.forward(*arrays.values(), **op.settings)
+
+
+def run_layer(rng, case, dtype=np.float64):
+    layer, *inputs = case.draw(rng, dtype)
+    return layer, inputs, *layer.forward(*inputs, *case.context)
+
+
 @every_dtype
 @every_op
 def test_ops_keep_the_dtype(rng, op, dtype):
-    arrays = op.draw(rng, dtype)
-    y, cache = op.forward(*arrays.values(), **op.settings)
+    _, y, cache = run_op(rng, op, dtype)
     dy = normal(rng, np.shape(y), dtype)
     assert_dtype(dtype, y, cache, op.gradients(dy, cache).values())
 
@@ -45,17 +62,15 @@ def test_ops_keep_the_dtype(rng, op, dtype):
 @every_dtype
 @every_layer
 def test_layers_keep_the_dtype(rng, case, dtype):
-    layer, *inputs = case.draw(rng, dtype)
+    layer, _, y, cache = run_layer(rng, case, dtype)
     assert {array.dtype for array in layer.parameters().values()} == {np.dtype(dtype)}
-    y, cache = layer.forward(*inputs, *case.context)
     *dinputs, grads = layer.backward(normal(rng, y.shape, dtype), cache)
     assert_dtype(dtype, y, cache, [*dinputs, *grads.values()])
 
 
 @every_op
 def test_gradients_of_ops_have_the_shapes_of_their_arrays(rng, op):
-    arrays = op.draw(rng, np.float64)
-    y, cache = op.forward(*arrays.values(), **op.settings)
+    _, y, cache = run_op(rng, op)
     gradients = op.gradients(normal(rng, np.shape(y)), cache)
     shapes = {name: gradient.shape for name, gradient in gradients.items()}
     assert shapes == op.shapes
@@ -63,8 +78,7 @@ def test_gradients_of_ops_have_the_shapes_of_their_arrays(rng, op):
 
 @every_layer
 def test_every_parameter_moves_in_one_step(rng, case):
-    layer, *inputs = case.draw(rng, np.float64)
-    y, cache = layer.forward(*inputs, *case.context)
+    layer, inputs, y, cache = run_layer(rng, case)
     *dinputs, grads = layer.backward(normal(rng, y.shape), cache)
     assert [dx.shape for dx in dinputs] == [x.shape for x in inputs]
     assert_every_parameter_moves(layer.parameters(), grads)
@@ -72,8 +86,7 @@ def test_every_parameter_moves_in_one_step(rng, case):
 
 @every_layer
 def test_parameters_are_the_arrays_themselves(rng, case):
-    layer, *inputs = case.draw(rng, np.float64)
-    y, _ = layer.forward(*inputs, *case.context)
+    layer, inputs, y, _ = run_layer(rng, case)
     for name, array in layer.parameters().items():
         assert layer.parameters()[name] is array
         before = array.copy()
@@ -84,8 +97,7 @@ def test_parameters_are_the_arrays_themselves(rng, case):
 
 @every_layer
 def test_a_second_call_leaves_the_first_cache_alone(rng, case):
-    layer, *inputs = case.draw(rng, np.float64)
-    y, cache = layer.forward(*inputs, *case.context)
+    layer, inputs, y, cache = run_layer(rng, case)
     dy = normal(rng, y.shape)
     *dinputs, grads = layer.backward(dy, cache)
 
@@ -135,53 +147,44 @@ def sealed_caches():
         ACTIVATIONS.update(activations)
 
 
-def loss_and_gradients(case):
-    rng = np.random.default_rng(4)
-    layer, *inputs = case.draw(rng, np.float64)
-    y, cache = layer.forward(*inputs, *case.context)
-    *dinputs, grads = layer.backward(normal(rng, y.shape), cache)
-    return {"y": y} | dict(enumerate(dinputs)) | grads
-
-
 @every_layer
 def test_caches_are_handed_on_and_not_looked_into(case):
-    expected = loss_and_gradients(case)
+    def run():
+        rng = np.random.default_rng(4)
+        layer, _, y, cache = run_layer(rng, case)
+        return {"y": y} | gradients_of(layer, normal(rng, y.shape), cache)
+
+    expected = run()
     with sealed_caches():
-        assert_equal(loss_and_gradients(case), expected)
+        assert_same_bits(run(), expected)
 
 
-def test_models_hand_caches_on():
-    def bert():
+PRE_LN = LayerSpec(6, 2, 7, "pre", dropout=0.3, dtype=np.float64)
+STACK = StackSpec(5, 4, 2)
+MODELS = {
+    "Bert": (
+        lambda rng: Bert(replace(PRE_LN, placement="post"), STACK, rng, tied=True, segments=2),
+        {"ids": IDS, "targets": IDS, "masked": IDS > 1, "segment_ids": IDS % 2},
+    ),
+    "EncoderDecoder": (
+        lambda rng: EncoderDecoder(PRE_LN, STACK, STACK, rng),
+        {"source": IDS, "source_lengths": LENGTHS, "target": IDS, "target_lengths": LENGTHS},
+    ),
+    "Gpt": (lambda rng: Gpt(PRE_LN, STACK, rng), {"ids": IDS, "targets": IDS}),
+}
+
+
+@pytest.mark.parametrize("build, batch", MODELS.values(), ids=MODELS)
+def test_models_hand_caches_on(build, batch):
+    def run():
         rng = np.random.default_rng(4)
-        spec = LayerSpec(6, 2, 7, "post", dropout=0.3, dtype=np.float64)
-        model = Bert(spec, StackSpec(5, 4, 2), rng, tied=True, segments=2)
-        return model.loss_and_gradients(IDS, IDS, IDS > 1, segment_ids=IDS % 2, rng=rng)
+        return build(rng).loss_and_gradients(**batch, rng=rng)
 
-    def encoder_decoder():
-        rng = np.random.default_rng(4)
-        spec = LayerSpec(6, 2, 7, "pre", dropout=0.3, dtype=np.float64)
-        stack = StackSpec(5, 4, 2)
-        model = EncoderDecoder(spec, stack, stack, rng)
-        return model.loss_and_gradients(IDS, LENGTHS, IDS, LENGTHS, rng=rng)
-
-    def gpt():
-        rng = np.random.default_rng(4)
-        spec = LayerSpec(6, 2, 7, "pre", dropout=0.3, dtype=np.float64)
-        model = Gpt(spec, StackSpec(5, 4, 2), rng)
-        return model.loss_and_gradients(IDS, IDS, rng=rng)
-
-    for run in (bert, encoder_decoder, gpt):
-        loss, grads = run()
-        with sealed_caches():
-            loss_again, grads_again = run()
-        assert loss_again == loss
-        assert_equal(grads_again, grads)
-
-
-def assert_equal(found, expected):
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        assert np.array_equal(found[name], array), name
+    loss, grads = run()
+    with sealed_caches():
+        loss_again, grads_again = run()
+    assert loss_again == loss
+    assert_same_bits(grads_again, grads)
 
 
 @every_op
@@ -200,8 +203,7 @@ def test_ops_do_not_modify_what_they_are_given(rng, op):
 
 @every_op
 def test_any_one_array_may_be_complex_and_the_others_not(rng, op):
-    arrays = op.draw(rng, np.float64)
-    y, cache = op.forward(*arrays.values(), **op.settings)
+    arrays, y, cache = run_op(rng, op)
     arrays["dy"] = normal(rng, np.shape(y))
     expected = {"y": y} | op.gradients(arrays["dy"], cache)
     for name in arrays:
@@ -243,7 +245,7 @@ def test_exact_numbers_without_such_a_function_are_named(name, function, others)
 
 @every_op
 def test_a_cotangent_of_another_shape_than_the_output_is_named(rng, op):
-    y, cache = op.forward(*op.draw(rng, np.float64).values(), **op.settings)
+    _, y, cache = run_op(rng, op)
     if np.ndim(y):
         expected = re.escape(f"expected shape {np.shape(y)}, got (99,)")
         with pytest.raises(ValueError, match=rf"d[a-z]+: {expected}"):
@@ -261,8 +263,7 @@ def test_what_is_no_array_and_an_array_without_elements_are_named(rng, op):
 
 @every_op
 def test_whole_numbers_are_named(rng, op):
-    arrays = op.draw(rng, np.float64)
-    y, cache = op.forward(*arrays.values(), **op.settings)
+    arrays, y, cache = run_op(rng, op)
     if np.ndim(y):
         with pytest.raises(ValueError, match="d[a-z]+: expected floating.*, got int16"):
             op.gradients(np.ones(y.shape, np.int16), cache)
@@ -287,8 +288,7 @@ def test_layers_do_not_modify_what_they_are_given(rng, case):
 
 @every_layer
 def test_a_cotangent_of_another_shape_is_named(rng, case):
-    layer, *inputs = case.draw(rng, np.float64)
-    y, cache = layer.forward(*inputs, *case.context)
+    layer, _, _, cache = run_layer(rng, case)
     with pytest.raises(ValueError, match=r"d\w+: expected shape \(.*\), got \(2, 5, 99\)"):
         layer.backward(normal(rng, (2, 5, 99)), cache)
 

@@ -73,10 +73,16 @@ def test_a_damaged_file_is_named(tmp_path, damage):
         read_script(path)
 
 
-def test_the_weights_of_the_reader_are_those_that_its_study_wrote():
-    (run,) = studies.results("page_dates")
-    weights = ROOT / "book/_static/models/date_reader.js"
+def stored(study, script):
+    """The run of a study, and the file with the weights that it wrote."""
+    (run,) = studies.results(study)
+    weights = ROOT / "book/_static/models" / script
     assert run["found"]["weights"] == sha256(weights.read_bytes()).hexdigest()
+    return run, weights
+
+
+def test_the_weights_of_the_reader_are_those_that_its_study_wrote():
+    run, _ = stored("page_dates", "date_reader.js")
     steps = run["settings"]["steps"]
     assert len(run["found"]["losses"]) == steps == run["found"]["looks"]["step"][-1]
     found = {str(run["settings"]): run["found"] for run in studies.results("dates")}
@@ -86,9 +92,7 @@ def test_the_weights_of_the_reader_are_those_that_its_study_wrote():
 
 
 def test_the_weights_of_mini_bert_are_those_that_its_study_wrote():
-    (run,) = studies.results("page_bert")
-    weights = ROOT / "book/_static/models/mini_bert.js"
-    assert run["found"]["weights"] == sha256(weights.read_bytes()).hexdigest()
+    run, weights = stored("page_bert", "mini_bert.js")
     settings, parameters = read_script(weights)
     assert parameters["tokens.table"].shape == (len(settings["pieces"]), settings["spec"]["width"])
     steps = run["settings"]["steps"]
@@ -100,13 +104,10 @@ def test_the_weights_of_mini_bert_are_those_that_its_study_wrote():
 
 
 def test_the_weights_of_the_gpt_are_those_that_its_study_wrote():
-    (run,) = studies.results("page_gpt")
-    weights = ROOT / "book/_static/models/gpt.js"
-    assert run["found"]["weights"] == sha256(weights.read_bytes()).hexdigest()
+    run, weights = stored("page_gpt", "gpt.js")
     settings, parameters = read_script(weights)
     assert run["found"]["parameters"] == sum(array.size for array in parameters.values())
-    assert {name: settings[name] for name in ("length", "layers", "vocabulary")} == {
-        name: page_gpt.SIZES[name] for name in ("length", "layers", "vocabulary")
-    }
+    for name in ("length", "layers", "vocabulary"):
+        assert settings[name] == page_gpt.SIZES[name], name
     before, rounded = run["found"]["bits"]
     assert abs(rounded - before) < 0.002

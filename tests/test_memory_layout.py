@@ -5,11 +5,10 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from helpers.cases import IDS, LAYERS, OPS, STACKS, Op
+from helpers.cases import LAYERS, OPS, STACKS, Op
 from helpers.witnesses import assert_close, gradients_of, normal
 
 from transformer_core import ops
-from transformer_core.ops.embedding import add_rows
 
 EVERY_LAYER = LAYERS | STACKS
 HEADS = {
@@ -177,16 +176,6 @@ def test_layers_take_numbers_that_are_repeated_without_being_stored(rng, case, a
     expected = run_layer(layer, inputs, context, dy, plain)
     found = run_layer(layer, inputs, context, dy, lambda array: array)
     assert_same(found, expected)
-
-
-@every_layout
-def test_rows_are_added_to_a_table_of_any_layout(rng, lay):
-    table, rows = rng.normal(size=(7, 3)), rng.normal(size=(*IDS.shape, 3))
-    expected = table.copy()
-    np.add.at(expected, IDS, rows)
-    table = lay(table)
-    add_rows(table, lay(IDS), lay(rows))
-    assert np.allclose(table, expected, rtol=1e-14)
 
 
 @every_layout

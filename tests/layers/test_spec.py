@@ -6,21 +6,10 @@ from pkgutil import walk_packages
 
 import numpy as np
 import pytest
-from helpers.cases import KEEP, LayerCase, layer
 
 import transformer_core
 import transformer_practice
-from transformer_core.foundation.names import join
-from transformer_core.layers import (
-    FEED_FORWARDS,
-    NORMS,
-    AttentionSpec,
-    EncoderLayer,
-    Layer,
-    LayerSpec,
-    Linear,
-    NormSpec,
-)
+from transformer_core.layers import AttentionSpec, EncoderLayer, LayerSpec, NormSpec
 
 MOST = 8  # parameters of a constructor
 
@@ -101,47 +90,6 @@ def test_heads_that_do_not_divide_the_width_may_have_widths_of_their_own(rng):
     attention = built.attention.branch
     assert attention.query_key_value.weight.shape == (6, 4 * (3 + 3 + 2))
     assert attention.output.weight.shape == (4 * 2, 6)
-
-
-# A norm and a feed-forward layer that the package does not know, built and checked
-
-
-class Scale(Layer):
-    """y = a * x / (1 + x^2)."""
-
-    def __init__(self, width, dtype, eps):
-        self.scale = np.ones(width, dtype)
-
-    def forward(self, x):
-        return self.scale * x / (1 + x * x), x
-
-    def backward(self, dy, x):
-        q = 1 / (1 + x * x)
-        dx = dy * self.scale * (1 - x * x) * q * q
-        return dx, {"scale": (dy * x * q).sum(axis=(0, 1))}
-
-
-class Squared(Layer):
-    """y = (x W)^2."""
-
-    def __init__(self, width, hidden_width, rng, dtype):
-        self.map = Linear(width, width, rng, dtype, bias=False)
-
-    def forward(self, x, rng=None):
-        h, cache = self.map.forward(x)
-        return h * h, (h, cache)
-
-    def backward(self, dy, cache):
-        dx, grads = self.map.backward(2 * cache[0] * dy, cache[1])
-        return dx, join({"map": grads})
-
-
-@pytest.mark.parametrize("place", ["pre", "post"])
-def test_a_layer_of_strangers_has_right_gradients(check, monkeypatch, place):
-    monkeypatch.setitem(NORMS, "scale", Scale)
-    monkeypatch.setitem(FEED_FORWARDS, "squared", Squared)
-    strangers = {"norm": NormSpec("scale"), "feed_forward": "squared"}
-    check.layer(LayerCase(layer(EncoderLayer, place, **strangers), (2, 5, 6), (KEEP,)))
 
 
 # How much a constructor asks for
