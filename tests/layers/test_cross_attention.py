@@ -192,21 +192,6 @@ def test_the_outputs_follow_the_order_of_the_queries(rng, batch, queries, keys, 
     assert_close(gradients_of(layer, dy[:, order], permuted_cache), expected)
 
 
-def test_the_bias_of_the_keys_gets_no_gradient(rng):
-    layer, x, source = draw(rng, 2, 3, 4, 2, 3)
-    y, cache = layer.forward(x, source)
-    _, _, grads = layer.backward(rng.normal(size=y.shape), cache)
-    dkey, dvalue = np.split(grads["key_value.bias"], 2)
-    assert np.abs(dkey).max() < 1e-13  # it shifts all scores of a row alike
-    assert np.abs(dvalue).min() > 1e-3 and np.abs(grads["query.bias"]).min() > 1e-3
-
-
-def test_parameter_names(rng):
-    assert list(MultiHeadCrossAttention(6, 2, rng).parameters()) == [
-        f"{part}.{name}" for part in ("query", "key_value", "output") for name in ("weight", "bias")
-    ]
-
-
 @pytest.mark.parametrize("kind", [MultiHeadCrossAttention, MultiHeadSelfAttention])
 @pytest.mark.parametrize(
     "width, heads, message",

@@ -46,15 +46,6 @@ def test_each_position_is_mapped_by_itself(rng, batch, length, width, hidden_wid
         assert np.allclose(y[at], expected, rtol=1e-10, atol=1e-12)
 
 
-def test_parameter_names(rng):
-    assert list(FeedForward(2, 3, rng).parameters()) == [
-        "hidden.weight",
-        "hidden.bias",
-        "output.weight",
-        "output.bias",
-    ]
-
-
 @pytest.mark.parametrize("activation", ["gelu", "gelu_tanh", "silu"])
 def test_the_activation_stands_between_the_two_linear_layers(rng, activation):
     layer = randomise(FeedForward(4, 5, rng, np.float64, activation), rng)

@@ -166,17 +166,6 @@ def test_greedy_search_takes_the_likeliest_token_after_a_full_recomputation(draw
         assert (row[n:] == 1).all()
 
 
-def test_greedy_search_stops_at_the_end_and_at_the_limit():
-    rows = {START: {A: 0.6, END: 0.4}, A: {B: 0.7, A: 0.3}, B: {END: 0.9, A: 0.1}}
-    tokens, length = read_chain(greedy_search, rows)
-    assert list(tokens) == [A, B, END] and length == 3
-    tokens, length = read_chain(greedy_search, rows, longest=2)
-    assert list(tokens) == [A, B] and length == 2
-    endless = {START: {A: 1.0}, A: {A: 1.0}}
-    tokens, length = read_chain(greedy_search, endless)
-    assert list(tokens) == [A] * 6 and length == 6
-
-
 def test_a_target_that_has_ended_stays_so_while_others_go_on():
     model = Chain({START: {A: 0.6, END: 0.4}, A: {A: 1.0}, PAD: {A: 1.0}})
     step_of_chain = model.step

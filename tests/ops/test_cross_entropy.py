@@ -9,8 +9,6 @@ from book.sentence import KEY, QUERY
 from transformer_core.ops import (
     cross_entropy,
     cross_entropy_backward,
-    linear,
-    linear_backward,
     log_softmax,
     softmax,
     softmax_backward,
@@ -183,24 +181,6 @@ def test_uncounted_positions_take_no_part(rng, rows, vocabulary):
     assert np.isclose(loss, cross_entropy(*gathered)[0], rtol=1e-14)
     assert not dlogits[~counted].any()
     assert np.allclose(dlogits[counted], gradient(*gathered), rtol=1e-14)
-
-
-def test_gathering_before_the_vocabulary_product_changes_nothing(rng):
-    h, weight, bias = (rng.normal(size=shape) for shape in [(2, 5, 3), (3, 7), 7])
-    targets, masked = rng.integers(7, size=(2, 5)), rng.random((2, 5)) < 0.4
-
-    logits, readout = linear(h, weight, bias)
-    loss, cache = cross_entropy(logits, targets, masked)
-    dh, *grads = linear_backward(cross_entropy_backward(1.0, cache), readout)
-
-    logits, readout = linear(h[masked], weight, bias)
-    gathered_loss, cache = cross_entropy(logits, targets[masked])
-    dlogits = cross_entropy_backward(1.0, cache)
-    dh_masked, *gathered_grads = linear_backward(dlogits, readout)
-    assert np.isclose(gathered_loss, loss, rtol=1e-14)
-    assert not dh[~masked].any()
-    for got, expected in zip([dh_masked, *gathered_grads], [dh[masked], *grads], strict=True):
-        assert np.allclose(got, expected, atol=1e-15)
 
 
 def test_weights_count_like_repeated_positions(rng):

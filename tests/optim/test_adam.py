@@ -116,13 +116,6 @@ def test_the_unit_of_the_loss_does_not_matter(rng):
     assert all(np.allclose(first[name], second[name], rtol=1e-11) for name in first)
 
 
-def test_a_zero_gradient_moves_nothing(rng):
-    parameters = draw(rng)
-    before = parameters["weight"].copy()
-    Adam(parameters).step({name: np.zeros_like(a) for name, a in parameters.items()})
-    assert np.array_equal(parameters["weight"], before)
-
-
 def test_an_eps_that_vanishes_in_the_dtype_is_named():
     """0 / (0 + eps) of a zero gradient would not be a number."""
     theta = np.ones(2, np.float16)

@@ -36,14 +36,6 @@ def test_every_parameter_is_updated_in_place():
     assert optimizer.steps == 1
 
 
-def test_the_learning_rate_may_change_between_steps():
-    a = np.array([1.0])
-    optimizer = Descent({"a": a}, 0.5)
-    optimizer.learning_rate = 0.25
-    optimizer.step({"a": np.array([1.0])})
-    assert a == 0.75
-
-
 @pytest.mark.equation("eq:global-norm")
 @pytest.mark.parametrize("max_norm", [0.1, 1e6])
 def test_a_step_with_a_largest_norm_is_a_step_along_clipped_gradients(rng, max_norm):
