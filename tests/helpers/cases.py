@@ -122,16 +122,19 @@ MASKS = {
     "padding and causal": padding([4, 2], 4) & causal(4)[:3],
     "a query without keys": scattered(np.random.default_rng(2), 2, 3, 3, 4),
 }
-ATTENTION = Op(
-    ops.attention,
-    ops.attention_backward,
-    {"query": (2, 3, 3, 5), "key": (2, 3, 4, 5), "value": (2, 3, 4, 2)},
-)
-ROTARY = Op(
+
+
+def op(forward, shapes, **settings):
+    """A case of an op whose backward pass has its name."""
+    return Op(forward, getattr(ops, f"{forward.__name__}_backward"), shapes, settings)
+
+
+ATTENTION = op(ops.attention, {"query": (2, 3, 3, 5), "key": (2, 3, 4, 5), "value": (2, 3, 4, 2)})
+ROTARY = op(
     ops.rotary,
-    ops.rotary_backward,
     {"x": (2, 3, 4, 6)},
-    {"positions": np.array([3, 0, 7, 8]), "frequencies": np.array([1.0, 0.3, 0.02])},
+    positions=np.array([3, 0, 7, 8]),
+    frequencies=np.array([1.0, 0.3, 0.02]),
 )
 CONTRASTIVE_LOSS = Op(
     ops.contrastive_loss,
@@ -139,13 +142,13 @@ CONTRASTIVE_LOSS = Op(
     {"query": (3, 5), "key": (4, 5)},
     {"temperature": 0.5},
 )
-SOFTMAX = Op(ops.softmax, ops.softmax_backward, {"x": (2, 3, 3, 4)})
+SOFTMAX = op(ops.softmax, {"x": (2, 3, 3, 4)})
 
 IDS = np.array([[3, 0, 3, 5], [3, 1, 0, 1]])  # repeated in a row and over the batch
 TARGETS = np.array([[0, 4, 2], [2, 2, 1]])
 TOKEN_WEIGHTS = np.array([[0.5, 0.0, 2.0], [1.0, 0.0, 3.0]])
 SMOOTHED = {"targets": TARGETS, "weights": TOKEN_WEIGHTS, "smoothing": 0.3}
-CROSS_ENTROPY = Op(ops.cross_entropy, ops.cross_entropy_backward, {"logits": (2, 3, 5)})
+CROSS_ENTROPY = op(ops.cross_entropy, {"logits": (2, 3, 5)})
 
 OPS = {
     "contrastive_loss": CONTRASTIVE_LOSS,
@@ -163,52 +166,34 @@ OPS = {
         {"table": (7, 3)},
         {"ids": IDS},
     ),
-    "layer_norm": Op(
-        ops.layer_norm,
-        ops.layer_norm_backward,
-        {"x": (2, 3, 5), "gamma": (5,), "beta": (5,)},
-        {"eps": 0.1},
-    ),
-    "rms_norm": Op(
-        ops.rms_norm, ops.rms_norm_backward, {"x": (2, 3, 5), "gamma": (5,)}, {"eps": 0.1}
-    ),
-    "l2_normalize": Op(ops.l2_normalize, ops.l2_normalize_backward, {"x": (2, 3, 5)}),
-    "linear": Op(ops.linear, ops.linear_backward, {"x": (2, 3, 4), "weight": (4, 5), "bias": (5,)}),
-    "low_rank": Op(
-        ops.low_rank,
-        ops.low_rank_backward,
-        {"x": (2, 3, 4), "a": (4, 2), "b": (2, 5)},
-        {"alpha": 3.4},
-    ),
-    "mean_pool": Op(ops.mean_pool, ops.mean_pool_backward, {"x": (2, 3, 4)}),
-    "mean_pool, padding": Op(
+    "layer_norm": op(ops.layer_norm, {"x": (2, 3, 5), "gamma": (5,), "beta": (5,)}, eps=0.1),
+    "rms_norm": op(ops.rms_norm, {"x": (2, 3, 5), "gamma": (5,)}, eps=0.1),
+    "l2_normalize": op(ops.l2_normalize, {"x": (2, 3, 5)}),
+    "linear": op(ops.linear, {"x": (2, 3, 4), "weight": (4, 5), "bias": (5,)}),
+    "low_rank": op(ops.low_rank, {"x": (2, 3, 4), "a": (4, 2), "b": (2, 5)}, alpha=3.4),
+    "mean_pool": op(ops.mean_pool, {"x": (2, 3, 4)}),
+    "mean_pool, padding": op(
         ops.mean_pool,
-        ops.mean_pool_backward,
         {"x": (3, 4, 5)},
-        {"keep": np.array([[True, True, True, False], [False, True, False, True], [False] * 4])},
+        keep=np.array([[True, True, True, False], [False, True, False, True], [False] * 4]),
     ),
     "mean_squared_error": Op(
         ops.mean_squared_error,
         mean_squared_error_backward,
         {"prediction": (2, 3, 4), "target": (2, 3, 4)},
     ),
-    "tied_readout": Op(
-        ops.tied_readout, ops.tied_readout_backward, {"h": (2, 4, 3), "table": (7, 3), "bias": (7,)}
-    ),
-    "relu": Op(ops.relu, ops.relu_backward, {"x": (2, 3, 4)}),
-    "gelu": Op(ops.gelu, ops.gelu_backward, {"x": (2, 3, 4)}),
-    "gelu_tanh": Op(ops.gelu_tanh, ops.gelu_tanh_backward, {"x": (2, 3, 4)}),
-    "soft_cap": Op(ops.soft_cap, ops.soft_cap_backward, {"x": (2, 3, 4)}, {"cap": 1.5}),
-    "tanh": Op(ops.tanh, ops.tanh_backward, {"x": (2, 3, 4)}),
-    "silu": Op(ops.silu, ops.silu_backward, {"x": (2, 3, 4)}),
-    "gated_product": Op(
-        ops.gated_product, ops.gated_product_backward, {"gate": (2, 3, 4), "value": (2, 3, 4)}
-    ),
-    "grouped_attention": Op(
+    "tied_readout": op(ops.tied_readout, {"h": (2, 4, 3), "table": (7, 3), "bias": (7,)}),
+    "relu": op(ops.relu, {"x": (2, 3, 4)}),
+    "gelu": op(ops.gelu, {"x": (2, 3, 4)}),
+    "gelu_tanh": op(ops.gelu_tanh, {"x": (2, 3, 4)}),
+    "soft_cap": op(ops.soft_cap, {"x": (2, 3, 4)}, cap=1.5),
+    "tanh": op(ops.tanh, {"x": (2, 3, 4)}),
+    "silu": op(ops.silu, {"x": (2, 3, 4)}),
+    "gated_product": op(ops.gated_product, {"gate": (2, 3, 4), "value": (2, 3, 4)}),
+    "grouped_attention": op(
         ops.attention,
-        ops.attention_backward,
         {"query": (2, 6, 3, 5), "key": (2, 2, 4, 5), "value": (2, 2, 4, 3)},
-        {"keep": scattered(np.random.default_rng(2), 2, 6, 3, 4)},
+        keep=scattered(np.random.default_rng(2), 2, 6, 3, 4),
     ),
     "rotary, pairs": ROTARY,
     "rotary, halves": ROTARY._replace(settings=ROTARY.settings | {"halves": True}),
