@@ -165,14 +165,11 @@ def test_below_the_scale_a_gradient_counts_as_zero():
     assert gradient_error(noise, zero, scale=1.0).worst == 1e-17
 
 
-def test_nan_is_never_a_small_error():
-    for gradient in (np.array([np.nan, 1.0]), np.array([1.0, np.nan])):
-        assert np.isnan(gradient_error(gradient, np.ones(2))).all()
-        assert np.isnan(gradient_error(np.ones(2), gradient)).all()
-
-
-def test_whole_numbers_can_be_compared():
-    assert gradient_error(np.array([3, 4]), np.array([3, 0])).norm == 4 / 5
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_the_error_of_what_is_not_finite_is_not_a_number(wrong):
+    bad, one = np.array([wrong, 1.0]), np.ones(2)
+    for pair in [(bad, one), (one, bad), (bad[::-1], one), (bad, bad)]:
+        assert np.isnan(gradient_error(*pair)).all()
 
 
 @pytest.mark.parametrize(
@@ -276,12 +273,6 @@ def test_the_error_neither_overflows_nor_underflows(size):
 def test_small_integers_do_not_wrap():
     one, other = np.array([100, -128], np.int8), np.array([-100, 100], np.int8)
     assert gradient_error(one, other) == gradient_error(one * 1.0, other * 1.0)
-
-
-def test_the_error_of_what_is_infinite_is_not_a_number():
-    infinite, one = np.array([np.inf, 1.0]), np.ones(2)
-    for pair in [(infinite, one), (one, infinite), (infinite, infinite)]:
-        assert np.isnan(gradient_error(*pair)).all()
 
 
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])

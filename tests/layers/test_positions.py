@@ -33,17 +33,6 @@ def test_each_position_gets_its_row(rng, batch, length, width):
         assert np.array_equal(y[b, t], x[b, t] + layer.table[t])
 
 
-@given(generators, sizes, sizes)
-def test_rows_beyond_the_sequence_get_no_gradient(rng, batch, length):
-    layer = LearnedPositions(6, 3, rng, dtype=np.float64)
-    dy = rng.normal(size=(batch, length, 3))
-    _, cache = layer.forward(rng.normal(size=(batch, length, 3)))
-    dx, grads = layer.backward(dy, cache)
-    assert np.array_equal(dx, dy)
-    assert np.allclose(grads["table"][:length], sum(dy), atol=1e-14)
-    assert (grads["table"][length:] == 0).all()
-
-
 def test_the_table_starts_with_the_standard_deviation(rng):
     assert np.isclose(LearnedPositions(500, 40, rng).table.std(), 0.02, rtol=0.02)
     table = LearnedPositions(500, 40, rng, std=0.5).table

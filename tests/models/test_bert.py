@@ -274,17 +274,6 @@ def test_a_padded_batch_is_its_sequences_one_by_one(batch):
     assert_close(padded_grads, grads)
 
 
-@given(batches(), generators)
-def test_what_stands_in_the_padding_does_not_matter(batch, rng):
-    loss, grads = run(batch)
-    padded = np.arange(batch["ids"].shape[1]) >= batch["lengths"][:, np.newaxis]
-    vocabulary = len(batch["model"].tokens.table)
-    others = np.where(padded, rng.integers(vocabulary, size=padded.shape), batch["ids"])
-    other_loss, other_grads = run(batch, ids=others)
-    assert np.isclose(other_loss, loss)
-    assert_close(other_grads, grads)
-
-
 @given(batches(tied=False))
 def test_the_gradients_of_all_tables_have_the_same_sum(batch):
     model = batch["model"]

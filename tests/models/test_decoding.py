@@ -210,20 +210,6 @@ def test_scores_are_those_of_teacher_forcing(drawn, length_penalty, beam):
                 assert (tokens[n:] == PAD).all()
 
 
-def test_at_a_penalty_of_one_the_score_is_minus_the_loss(rng):
-    model = build(rng)
-    tokens, lengths, scores = beam_search(
-        model, SOURCE, SOURCE_LENGTHS, **IDS, beam=2, length_penalty=1
-    )
-    for b, s in enumerate(SOURCE_LENGTHS):
-        n = lengths[b, 0]
-        target = np.array([[START, *tokens[b, 0, :n]]])
-        loss, _ = model.loss_and_gradients(
-            SOURCE[b : b + 1, :s], np.array([s]), target, np.array([n + 1])
-        )
-        assert np.isclose(scores[b, 0], -loss, rtol=1e-12)
-
-
 def every_target(vocabulary, longest):
     """All that can be written: up to an end token, or as long as may be."""
     others = [v for v in range(vocabulary) if v != END]

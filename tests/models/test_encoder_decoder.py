@@ -227,25 +227,6 @@ def test_a_padded_batch_is_its_sequences_one_by_one(drawn):
     assert_close(padded_grads, grads)
 
 
-@given(batches(), generators)
-def test_what_stands_in_the_padding_does_not_matter(drawn, rng):
-    model, (source, source_lengths, target, target_lengths) = drawn
-    loss, grads = model.loss_and_gradients(*drawn[1])
-
-    def refilled(ids, lengths, vocabulary):
-        padded = np.arange(ids.shape[1]) >= lengths[:, np.newaxis]
-        return np.where(padded, rng.integers(vocabulary, size=ids.shape), ids)
-
-    other_loss, other_grads = model.loss_and_gradients(
-        refilled(source, source_lengths, len(model.source_embedding.table)),
-        source_lengths,
-        refilled(target, target_lengths, len(model.target_embedding.table)),
-        target_lengths,
-    )
-    assert np.isclose(other_loss, loss)
-    assert_close(other_grads, grads)
-
-
 @pytest.mark.equation("eq:tied-embedding-backward")
 @given(batches(tied=True, shared=True))
 def test_a_table_receives_one_term_for_each_of_its_uses(drawn):

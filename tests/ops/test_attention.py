@@ -248,6 +248,14 @@ def test_heads_that_share_are_one_head_with_their_queries_in_a_row(rng, queries,
     assert np.array_equal(y.reshape(stacked.shape), stacked)
 
 
+def test_neighbours_share_and_do_not_take_turns(rng):
+    query, key, value = (rng.normal(size=(1, heads, 3, 4)) for heads in (4, 2, 2))
+    y, _ = attention(query, key, value)
+    for head in range(4):
+        alone, _ = attention(query[:, head], key[:, head // 2], value[:, head // 2])
+        assert np.allclose(y[:, head], alone, atol=1e-15)
+
+
 @pytest.mark.equation("eq:grouped-gauge")
 @given(generators, sizes, sizes)
 def test_queries_and_keys_of_a_group_obey_one_law(rng, queries, keys):

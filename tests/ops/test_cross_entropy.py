@@ -106,6 +106,12 @@ def test_loss_is_the_weighted_mean_of_the_surprise(rng, rows, vocabulary):
     assert np.isclose(cross_entropy(logits, targets)[0], np.mean(surprise), rtol=1e-12)
 
 
+@given(generators, sizes, vocabularies, smoothings)
+def test_gradient_rows_sum_to_zero(rng, rows, vocabulary, smoothing):
+    dlogits = gradient(*draw(rng, rows, vocabulary), smoothing)
+    assert np.abs(dlogits.sum(axis=-1)).max() < 1e-15
+
+
 @pytest.mark.equation("eq:log-sum-exp-shift")
 @given(generators, sizes, vocabularies, smoothings)
 def test_a_shift_of_a_row_changes_nothing(rng, rows, vocabulary, smoothing):

@@ -6,13 +6,7 @@ from helpers.witnesses import assert_exact, generators, sizes, symbols
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_core.ops import (
-    attention,
-    pairs_to_halves,
-    rotary,
-    rotary_backward,
-    rotary_frequencies,
-)
+from transformer_core.ops import pairs_to_halves, rotary, rotary_backward, rotary_frequencies
 from transformer_core.ops.rotary import RotaryCache
 
 LAYOUTS = pytest.mark.parametrize("halves", [False, True], ids=["pairs", "halves"])
@@ -120,14 +114,6 @@ def test_the_order_of_six():
     assert pairs_to_halves(6).tolist() == [0, 2, 4, 1, 3, 5]
 
 
-def test_layouts_agree_at_position_0_alone(rng):
-    x, frequencies = rng.normal(size=(2, 6)), rotary_frequencies(6)
-    pairs, _ = rotary(x, np.arange(2), frequencies)
-    halves, _ = rotary(x, np.arange(2), frequencies, halves=True)
-    assert np.array_equal(pairs[0], x[0]) and np.array_equal(halves[0], x[0])
-    assert np.abs(pairs[1] - halves[1]).max() > 0.1
-
-
 def test_every_sequence_may_have_positions_of_its_own(rng):
     x, frequencies = rng.normal(size=(2, 3, 4, 6)), rotary_frequencies(6)
     positions = np.array([[0, 1, 2, 3], [0, 0, 0, 1]])
@@ -187,16 +173,6 @@ def test_another_base_keeps_the_fastest_and_divides_the_slowest(pairs, factor):
     stretched = rotary_frequencies(width, 10000 * factor ** (width / (width - 2)))
     assert stretched[0] == plain[0] == 1
     assert np.isclose(stretched[-1], plain[-1] / factor, rtol=1e-12)
-
-
-def test_a_pair_that_does_not_turn_is_content(rng):
-    """Frequency 0: what is known as partial rotation."""
-    query, key = rng.normal(size=(2, 1, 4, 6))
-    frequencies = np.array([1.0, 0, 0])
-    turned = [rotary(x, np.arange(4), frequencies)[0] for x in (query, key)]
-    assert np.array_equal(turned[0][..., 2:], query[..., 2:])
-    _, cache = attention(*turned, key)
-    assert np.isfinite(cache.weights).all()
 
 
 @pytest.mark.parametrize(
