@@ -23,7 +23,7 @@ from transformer_core.tasks.gpt import writing
 from transformer_core.training import Run
 from transformer_practice.__main__ import main
 from transformer_practice.engine.examiner import report_on
-from transformer_practice.engine.exercise import LayerExercise, UpdateExercise
+from transformer_practice.engine.exercise import titles_of
 from transformer_practice.exercises import every_exercise
 from transformer_practice.workspace.folder import changes, chapters, file_of, states
 from transformer_practice.workspace.substitution import GROUPED, places
@@ -120,6 +120,7 @@ def test_start_says_what_it_wrote_and_what_it_left(tmp_path, capsys):
     assert sorted(texts(folder)) == sorted(names)
 
     write(folder, "mine")
+    (folder / "README.txt").write_text("mine, too")
     (folder / "150_layer_norm.py").unlink()
     assert main(["start", str(folder)]) == 0
     printed = capsys.readouterr().out
@@ -127,6 +128,7 @@ def test_start_says_what_it_wrote_and_what_it_left(tmp_path, capsys):
     assert "120_linear.py has no linear, Linear, three_linear: start a new" in printed
     assert "130_softmax.py has no" not in printed
     assert (folder / "120_linear.py").read_text() == "mine"
+    assert (folder / "README.txt").read_text() == "mine, too"
 
 
 def test_a_new_workspace_has_nothing_written(folder, practice):
@@ -546,25 +548,16 @@ def test_a_folder_in_use_is_told_before_the_training(folder, practice, tmp_path)
 
 
 def write_everything(folder):
-    """Write every function of the package into the workspace, under its own name."""
+    """Import every function of the package into the workspace, under the name that is asked for."""
     for chapter, exercises in chapters().items():
-        parts = []
+        lines = []
         for exercise in exercises:
-            if not places(exercise) or exercise.name == GROUPED:
-                continue
-            module, name = exercise.forward.__module__, exercise.forward.__qualname__
-            if isinstance(exercise, LayerExercise | UpdateExercise):
-                right, method = name.split(".")
-                methods = [method] + ["backward"] * (exercise.backward is not None)
-                body = "".join(f"    {m} = {right}_.{m}\n" for m in methods)
-                parts.append(f"from {module} import {right} as {right}_\n\n")
-                parts.append(f"class {exercise.name}:\n{body}\n\n")
-                continue
-            names = [name] + [f"{name}_backward"] * (exercise.backward is not None)
-            for own, each in zip((exercise.name, f"{exercise.name}_backward"), names, strict=False):
-                parts.append(f"from {module} import {each} as {each}_\n\n")
-                parts.append(f"def {own}(*a, **k):\n    return {each}_(*a, **k)\n\n\n")
-        write(folder, "".join(parts), chapter)
+            if places(exercise) and exercise.name != GROUPED:
+                functions = filter(None, (exercise.forward, exercise.backward))
+                for title, function in zip(titles_of(exercise), functions, strict=True):
+                    own, right = (n.partition(".")[0] for n in (title, function.__qualname__))
+                    lines.append(f"from {function.__module__} import {right} as {own}\n")
+        write(folder, "".join(lines), chapter)
 
 
 def shrink(monkeypatch):

@@ -31,7 +31,7 @@ class Task(NamedTuple):
     loss_and_gradients: Callable  # (model, *batch, rng)
     judge: Callable[[Any, tuple], dict[str, str]]  # (model, batch)
     rate: float
-    settings: dict  # of the model's own loss
+    settings: dict = {}  # of the model's own loss
 
 
 class Trained(NamedTuple):
@@ -166,7 +166,6 @@ TASKS = {
         of_whole_batch,
         judge_tokens,
         rate=4e-3,
-        settings={},
     ),
     "previous": Task(
         "An encoder gives back the embedding of the previous token: Post-LN, 2 layers.",
@@ -175,7 +174,6 @@ TASKS = {
         of_whole_batch,
         judge_tokens,
         rate=4e-3,
-        settings={},
     ),
     "reversal": Task(
         "An encoder-decoder writes a row of tokens backwards: Pre-LN, 1 and 2 layers, one table "
@@ -197,7 +195,6 @@ TASKS = {
         of_two_texts,
         judge_texts,
         rate=8e-3,
-        settings={},
     ),
 }
 

@@ -1,7 +1,8 @@
 """What a reader may write and have examined: one file a chapter, and one of what is told of it.
 
 ``layer_norm.py`` has a list EXERCISES, in the order in which to write them; ``layer_norm.toml``
-beside it has the chapter, and what is told of each exercise, with its hints.
+beside it has the chapter, and what is told of each exercise: shapes, hints, and those equations and
+signatures that are not read from its functions.
 """
 
 import sys

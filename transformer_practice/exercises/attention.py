@@ -5,6 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
 from transformer_practice.engine.points import sampler
+from transformer_practice.exercises.structure import zero_sums
 
 
 def random_keep(B, H, T, S):
@@ -62,11 +63,6 @@ def shared_products(point, outputs):
     return relative(left - right, left)
 
 
-def sum_of_keys(point, outputs):
-    """Return how far the gradients of all keys are from adding up to 0."""
-    return relative(outputs["dkey"].sum(axis=-2), outputs["dkey"])
-
-
 def sum_of_values(point, outputs):
     keep = point.arguments["keep"]
     attends = 1.0 if keep is None else keep.any(axis=-1, keepdims=True)
@@ -98,29 +94,24 @@ def plain_backward(dy, cache):
     return dquery, dkey, dvalue
 
 
-def score_terms(point):
-    """The two terms of the gradient of the scores, over the root of d_k."""
-    query, _, value, _ = point.arguments.values()
-    _, cache = ops.attention(*point.arguments.values())
-    dweights = point.cotangent @ value.swapaxes(-1, -2)
-    coupling = (dweights * cache.weights).sum(axis=-1, keepdims=True)
-    factor = cache.weights / query.shape[-1] ** 0.5
-    return factor * dweights, -factor * coupling
+def score_terms(to_input):
+    """Return the two terms of a gradient that the scores' comes to by ``to_input``."""
+
+    def terms(point):
+        query, key, value, _ = point.arguments.values()
+        _, cache = ops.attention(*point.arguments.values())
+        dweights = point.cotangent @ value.swapaxes(-1, -2)
+        coupling = (dweights * cache.weights).sum(axis=-1, keepdims=True)
+        factor = cache.weights / query.shape[-1] ** 0.5
+        return {
+            "the term of each weight's own score": to_input(factor * dweights, query, key),
+            "the coupling term": to_input(-factor * coupling, query, key),
+        }
+
+    return terms
 
 
-def query_terms(point):
-    own, coupling = score_terms(point)
-    key = point.arguments["key"]
-    return {"the term of each weight's own score": own @ key, "the coupling term": coupling @ key}
-
-
-def key_terms(point):
-    own, coupling = score_terms(point)
-    query = point.arguments["query"]
-    return {
-        "the term of each weight's own score": own.swapaxes(-1, -2) @ query,
-        "the coupling term": coupling.swapaxes(-1, -2) @ query,
-    }
+KEYS_SUM_TO_0 = zero_sums("the gradients of all keys sum to 0", "dkey", axis=-2)
 
 
 def streaming_attention(query, key, value, block):
@@ -162,10 +153,13 @@ EXERCISES = [
         points=attention_points,
         theorems=(
             Theorem("Q^T dQ = dK^T K: queries and keys enter by their product", shared_products),
-            Theorem("the gradients of all keys sum to 0", sum_of_keys),
+            KEYS_SUM_TO_0,
             Theorem("the gradients of all values sum to those of the outputs", sum_of_values),
         ),
-        terms={"dquery": query_terms, "dkey": key_terms},
+        terms={
+            "dquery": score_terms(lambda dscores, query, key: dscores @ key),
+            "dkey": score_terms(lambda dscores, query, key: dscores.swapaxes(-1, -2) @ query),
+        },
     ),
     Exercise(forward=streaming_attention, points=streaming_points),
 ]

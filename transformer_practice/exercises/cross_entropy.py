@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_practice.engine.exercise import OpExercise, Theorem
 from transformer_practice.engine.points import Point, normal, sampler
-from transformer_practice.exercises.structure import row_sums
+from transformer_practice.exercises.structure import zero_sums
 
 
 def cross_entropy_points():
@@ -96,24 +96,28 @@ def distillation_backward(dloss, cache):
     return (np.exp(ops.log_softmax(logits)) - q) * dloss * (q.shape[-1] / q.size)
 
 
-def distillation_points():
+def soft_target_points(draw_targets, special):
+    """Points of logits and soft targets; ``special`` makes others of the generic targets."""
     draw = sampler(
-        "B T V",
-        logits="B T V",
-        q=lambda B, T, V: ops.softmax(normal(2, B, T, V))[0],
-        cotangent=-1.7,
-        sizes={"N": lambda B, T: B * T},
+        "B T V", logits="B T V", q=draw_targets, cotangent=-1.7, sizes={"N": lambda B, T: B * T}
     )
     generic = draw("generic", 3, 4, 5)
     logits, q = generic.arguments.values()
     return [
         generic,
-        generic.variant("one right token", q=np.eye(5)[q.argmax(axis=-1)]),
+        *(generic.variant(name, q=targets) for name, targets in special(q).items()),
         generic.variant("cotangent 1", cotangent=1.0),
         generic.variant("one position", logits=logits[:1, :1], q=q[:1, :1]),
         generic.variant("large logits", logits=800.0 * logits),
         draw("generic, other sizes", 2, 5, 4),
     ]
+
+
+def distillation_points():
+    return soft_target_points(
+        lambda B, T, V: ops.softmax(normal(2, B, T, V))[0],
+        lambda q: {"one right token": np.eye(5)[q.argmax(axis=-1)]},
+    )
 
 
 def soft_target_terms(point):
@@ -133,7 +137,7 @@ EXERCISES = [
         inputs=("logits",),
         points=cross_entropy_points,
         theorems=(
-            Theorem("every row of dlogits sums to 0", row_sums("dlogits")),
+            zero_sums("every row of dlogits sums to 0", "dlogits"),
             Theorem("a position of weight 0 has the gradient 0", nothing_where_nothing_counts),
         ),
         terms={"dlogits": cross_entropy_terms},
@@ -142,7 +146,7 @@ EXERCISES = [
         forward=distillation,
         inputs=("logits",),
         points=distillation_points,
-        theorems=(Theorem("every row of dlogits sums to 0", row_sums("dlogits")),),
+        theorems=(zero_sums("every row of dlogits sums to 0", "dlogits"),),
         terms={"dlogits": soft_target_terms},
     ),
 ]

@@ -7,9 +7,9 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import Linear, Residual
 from transformer_core.ops.dropout import DropoutCache
-from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem, fresh
+from transformer_practice.engine.exercise import LayerExercise, OpExercise, fresh
 from transformer_practice.engine.points import Draws, sampler
-from transformer_practice.exercises.attention import draw_attention, sum_of_keys
+from transformer_practice.exercises.attention import KEYS_SUM_TO_0, draw_attention
 from transformer_practice.exercises.residual import draw_across, draw_residual, residual, ways
 from transformer_practice.exercises.structure import same_products
 
@@ -135,7 +135,7 @@ EXERCISES = [
         forward=ops.attention,
         inputs=("query", "key", "value"),
         points=attention_points,
-        theorems=(Theorem("the gradients of all keys sum to 0", sum_of_keys),),
+        theorems=(KEYS_SUM_TO_0,),
     ),
     TrainedLayerExercise(
         name="ResidualWithDropout",

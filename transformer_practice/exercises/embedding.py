@@ -42,14 +42,15 @@ def table_sum(name):
     return Theorem("the rows of the table's gradient sum to the sum of all cotangents", deviation)
 
 
+def of_layer(point, build, *inputs):
+    """Return a point of a layer in place of one of its operation."""
+    given = {name: point.arguments[name] for name in inputs}
+    return point._replace(arguments={"self": build} | given)
+
+
 def embedding_layer_points():
     return [
-        point._replace(
-            arguments={
-                "self": drawn_embedding(point.arguments["table"].shape),
-                "ids": point.arguments["ids"],
-            }
-        )
+        of_layer(point, drawn_embedding(point.arguments["table"].shape), "ids")
         for point in embedding_points()
         if "table" not in point.name
     ]
@@ -76,13 +77,7 @@ def readout_points():
 
 def readout_layer_points():
     return [
-        point._replace(
-            arguments={
-                "self": drawn_readout(len(point.arguments["bias"])),
-                "h": point.arguments["h"],
-                "table": point.arguments["table"],
-            }
-        )
+        of_layer(point, drawn_readout(len(point.arguments["bias"])), "h", "table")
         for point in readout_points()
     ]
 
@@ -183,14 +178,12 @@ EXERCISES = [
     ),
     LayerExercise(
         forward=LearnedPositions.forward,
-        signatures=("self, x",),
         inputs=("x",),
         points=learned_points,
         theorems=(table_sum("dtable"),),
     ),
     Exercise(
         forward=ops.sinusoidal_positions,
-        signatures=("length, width, dtype=np.float64",),
         points=positions_points,
         theorems=(Theorem("the squares of each pair sum to 1", squares),),
     ),

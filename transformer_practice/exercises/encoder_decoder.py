@@ -8,7 +8,7 @@ import numpy as np
 from transformer_core.layers import DecoderLayer
 from transformer_core.models import Decoder
 from transformer_core.ops import causal_keep
-from transformer_practice.engine.exercise import LayerExercise
+from transformer_practice.engine.exercise import LayerExercise, fresh
 from transformer_practice.engine.points import Draws, Point, sampler
 from transformer_practice.exercises.train_encoder import at_random_point, one_hidden
 
@@ -54,11 +54,9 @@ def stack_points():
 
 def terms_of_the_source(point):
     """What each layer returns for the source."""
-    build, *inputs = point.arguments.values()
+    build, *inputs = map(fresh, point.arguments.values())
     decoder = build(np.float64)
-    *inputs, draws = inputs
-    rng = np.random.default_rng(draws.seed) if draws else None
-    _, cache = decoder.forward(*inputs, rng)
+    _, cache = decoder.forward(*inputs)
     dy, terms = point.cotangent, {}
     if decoder.final_norm:
         dy, _ = decoder.final_norm.backward(dy, cache.final_norm)

@@ -82,7 +82,6 @@ def rows_sum_to_the_cotangent(point, outputs):
 EXERCISES = [
     OpExercise(
         forward=ops.mean_pool,
-        signatures=("x, keep",),
         inputs=("x",),
         points=pool_points,
         theorems=(
@@ -100,7 +99,5 @@ EXERCISES = [
             same_products("<dx, x> = <dy, y>: y is linear in x", "x", of=ops.low_rank),
         ),
     ),
-    LayerExercise(
-        forward=LoraLinear.forward, signatures=("self, x",), inputs=("x",), points=layer_points
-    ),
+    LayerExercise(forward=LoraLinear.forward, inputs=("x",), points=layer_points),
 ]

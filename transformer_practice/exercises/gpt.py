@@ -4,9 +4,9 @@ import numpy as np
 
 from transformer_core import ops
 from transformer_core.ops.cross_entropy import CrossEntropyCache
-from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.exercise import OpExercise
 from transformer_practice.engine.points import Point, normal
-from transformer_practice.exercises.structure import row_sums
+from transformer_practice.exercises.structure import zero_sums
 
 
 def causal_loss(logits: np.ndarray, ids: np.ndarray) -> tuple[float, CrossEntropyCache]:
@@ -42,6 +42,6 @@ EXERCISES = [
         forward=causal_loss,
         inputs=("logits",),
         points=causal_loss_points,
-        theorems=(Theorem("every row of dlogits sums to 0", row_sums("dlogits")),),
+        theorems=(zero_sums("every row of dlogits sums to 0", "dlogits"),),
     )
 ]

@@ -3,9 +3,9 @@
 import numpy as np
 
 from transformer_core import gradient_check
-from transformer_practice.engine.exercise import Exercise, OpExercise, Theorem
+from transformer_practice.engine.exercise import Exercise, OpExercise
 from transformer_practice.engine.points import Point, normal, sampler
-from transformer_practice.exercises.structure import row_sums, same_products
+from transformer_practice.exercises.structure import same_products, zero_sums
 
 
 def cubes(x):
@@ -123,25 +123,15 @@ def spread_terms(point):
 
 
 EXERCISES = [
-    Exercise(
-        forward=gradient_check.central_difference,
-        signatures=("f, x, h=1e-5",),
-        points=difference_points,
-        restores=True,
-    ),
-    Exercise(
-        forward=gradient_check.complex_step,
-        signatures=("f, x, h=1e-20",),
-        points=complex_points,
-        restores=True,
-    ),
+    Exercise(forward=gradient_check.central_difference, points=difference_points, restores=True),
+    Exercise(forward=gradient_check.complex_step, points=complex_points, restores=True),
     Exercise(forward=gradient_check.gradient_error, returns=("norm", "worst"), points=error_points),
     OpExercise(
         forward=spread,
         inputs=("x", "gamma"),
         points=spread_points,
         theorems=(
-            Theorem("every row of dx sums to 0", row_sums("dx")),
+            zero_sums("every row of dx sums to 0", "dx"),
             same_products("<dgamma, gamma> = <dy, y>: y is linear in gamma", "gamma", of=spread),
         ),
         terms={"dx": spread_terms},

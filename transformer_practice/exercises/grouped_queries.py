@@ -3,8 +3,9 @@
 from transformer_core import ops
 from transformer_core.layers import QkNorm
 from transformer_practice.engine.exercise import Exercise, LayerExercise, OpExercise
-from transformer_practice.engine.points import Point, drawn, normal, sampler
+from transformer_practice.engine.points import drawn, sampler
 from transformer_practice.exercises.attention import random_keep
+from transformer_practice.exercises.rotary import drawing
 from transformer_practice.exercises.structure import given, same_products
 
 
@@ -63,12 +64,10 @@ def cap_points():
 
 
 def norm_points():
-    def draw(name, first, halves, *shape):
-        B, H, T, d_k = shape
-        build = drawn(lambda dtype: QkNorm(d_k, dtype, halves, 50.0, eps=0.1), seed=9)
-        arguments = {"self": build, "x": normal(1, *shape), "first": first}
-        return Point(name, arguments, normal(2, *shape), {"B": B, "H": H, "T": T, "d_k": d_k})
+    def build(d_k, halves):
+        return drawn(lambda dtype: QkNorm(d_k, dtype, halves, 50.0, eps=0.1), seed=9)
 
+    draw = drawing(build)
     return [
         draw("generic", 3, False, 2, 3, 5, 8),
         draw("halves", 3, True, 2, 3, 5, 8),

@@ -6,7 +6,7 @@ from transformer_core import ops
 from transformer_core.layers import LayerNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
 from transformer_practice.engine.points import drawn, sampler
-from transformer_practice.exercises.structure import row_sums, same_products
+from transformer_practice.exercises.structure import same_products, zero_sums
 
 
 def layer_norm_points():
@@ -58,20 +58,24 @@ def output_terms(point):
     return {"the normalised input times gamma": gamma * x_hat, "beta": beta * np.ones_like(x_hat)}
 
 
-def layer_norm_layer(D):
-    return drawn(lambda dtype: LayerNorm(D, dtype, eps=0.1), seed=5)
+def norm_layer_points(kind, fresh):
+    """Points of a layer that normalises; ``fresh`` is the name of the one with its first values."""
 
+    def build(D):
+        return drawn(lambda dtype: kind(D, dtype, eps=0.1), seed=5)
 
-def layer_points():
-    draw = sampler("B T D", self=layer_norm_layer, x="B T D", cotangent=("B T D", 4))
+    draw = sampler("B T D", self=build, x="B T D", cotangent=("B T D", 4))
     generic = draw("generic", 3, 4, 7)
-    fresh = "a fresh layer: gamma = 1, beta = 0"
     return [
         generic,
-        generic.variant(fresh, self=lambda dtype: LayerNorm(7, dtype, eps=0.1)),
+        generic.variant(fresh, self=lambda dtype: kind(7, dtype, eps=0.1)),
         draw("one row", 1, 1, 7),
         draw("generic, other sizes", 2, 3, 5),
     ]
+
+
+def layer_points():
+    return norm_layer_points(LayerNorm, "a fresh layer: gamma = 1, beta = 0")
 
 
 EXERCISES = [
@@ -80,7 +84,7 @@ EXERCISES = [
         inputs=("x", "gamma", "beta"),
         points=layer_norm_points,
         theorems=(
-            Theorem("every row of dx sums to 0", row_sums("dx")),
+            zero_sums("every row of dx sums to 0", "dx"),
             Theorem(
                 "<dx, x_hat> = eps / (variance + eps)^(3/2) <g, x_hat> in every row: nearly 0",
                 along_the_row,

@@ -97,7 +97,6 @@ def three_terms(point):
 EXERCISES = [
     OpExercise(
         forward=ops.linear,
-        signatures=("x, weight, bias",),
         inputs=("x", "weight", "bias"),
         points=linear_points,
         theorems=(
@@ -109,9 +108,7 @@ EXERCISES = [
             ),
         ),
     ),
-    LayerExercise(
-        forward=Linear.forward, signatures=("self, x",), inputs=("x",), points=layer_points
-    ),
+    LayerExercise(forward=Linear.forward, inputs=("x",), points=layer_points),
     OpExercise(
         forward=three_linear,
         inputs=("x", "weights", "biases"),

@@ -98,48 +98,37 @@ def cross_points():
     ]
 
 
-def parts_of(point):
-    """The layer, and the gradients of its queries, keys and values."""
-    make, *inputs = point.arguments.values()
-    layer = make(np.float64)
-    _, cache = layer.forward(*inputs)
-    dparts, _ = layer.attend_backward(point.cotangent, cache)
-    return layer, dparts
+def ways_by(projection, *parts):
+    """Return the terms of an input: the ways by the parts of a projection."""
+
+    def terms(point):
+        make, *inputs = point.arguments.values()
+        layer = make(np.float64)
+        _, cache = layer.forward(*inputs)
+        dparts, _ = layer.attend_backward(point.cotangent, cache)
+        weights = np.split(getattr(layer, projection).weight, layer.edges, axis=1)
+        ways = zip(parts, dparts[-len(parts) :], weights, strict=True)
+        return {f"the way by the {part}": dpart @ weight.T for part, dpart, weight in ways}
+
+    return terms
 
 
-def self_terms(point):
-    layer, dparts = parts_of(point)
-    weights = np.split(layer.query_key_value.weight, layer.edges, axis=1)
-    names = "the way by the queries", "the way by the keys", "the way by the values"
-    return {
-        name: dpart @ weight.T for name, dpart, weight in zip(names, dparts, weights, strict=True)
-    }
+def biases(projection):
+    """Return what holds for the biases of a layer whose keys are last but one in a projection."""
 
+    def of_keys(point, outputs):
+        *first, last = point.arguments["self"](np.float64).edges
+        dbias = outputs[f"d{projection}.bias"]
+        return relative(dbias[sum(first) : last], dbias)
 
-def source_terms(point):
-    layer, (_, *dparts) = parts_of(point)
-    weights = np.split(layer.key_value.weight, layer.edges, axis=1)
-    names = "the way by the keys", "the way by the values"
-    return {
-        name: dpart @ weight.T for name, dpart, weight in zip(names, dparts, weights, strict=True)
-    }
+    def of_output(point, outputs):
+        total = point.cotangent.sum(axis=(0, 1))
+        return relative(outputs["doutput.bias"] - total, total)
 
-
-def keys_bias(point, outputs):
-    first, last = point.arguments["self"](np.float64).edges
-    dbias = outputs["dquery_key_value.bias"]
-    return relative(dbias[first:last], dbias)
-
-
-def keys_bias_of_source(point, outputs):
-    (last,) = point.arguments["self"](np.float64).edges
-    dbias = outputs["dkey_value.bias"]
-    return relative(dbias[:last], dbias)
-
-
-def output_bias(point, outputs):
-    total = point.cotangent.sum(axis=(0, 1))
-    return relative(outputs["doutput.bias"] - total, total)
+    return (
+        Theorem("the bias of the keys gets no gradient", of_keys),
+        Theorem("the gradient of the output's bias is the sum of dy", of_output),
+    )
 
 
 def multi_query_attention(query, key, value, keep=None):
@@ -186,21 +175,15 @@ EXERCISES = [
         forward=MultiHeadSelfAttention.forward,
         inputs=("x",),
         points=self_points,
-        theorems=(
-            Theorem("the bias of the keys gets no gradient", keys_bias),
-            Theorem("the gradient of the output's bias is the sum of dy", output_bias),
-        ),
-        terms={"dx": self_terms},
+        theorems=biases("query_key_value"),
+        terms={"dx": ways_by("query_key_value", "queries", "keys", "values")},
     ),
     LayerExercise(
         forward=MultiHeadCrossAttention.forward,
         inputs=("x", "source"),
         points=cross_points,
-        theorems=(
-            Theorem("the bias of the keys gets no gradient", keys_bias_of_source),
-            Theorem("the gradient of the output's bias is the sum of dy", output_bias),
-        ),
-        terms={"dsource": source_terms},
+        theorems=biases("key_value"),
+        terms={"dsource": ways_by("key_value", "keys", "values")},
     ),
     OpExercise(
         forward=multi_query_attention, inputs=("query", "key", "value"), points=multi_query_points

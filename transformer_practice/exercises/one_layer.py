@@ -10,9 +10,9 @@ from transformer_core.distributed.vocabulary_parallel import (
 from transformer_core.layers import Linear
 from transformer_core.ops import relu, relu_backward
 from transformer_core.ranks import on_threads
-from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.exercise import OpExercise
 from transformer_practice.engine.points import normal, sampler
-from transformer_practice.exercises.structure import same_products
+from transformer_practice.exercises.structure import same_products, zero_sums
 
 
 def split_feed_forward(x, hidden_weights, hidden_biases, output_weights, output_bias):
@@ -147,11 +147,6 @@ def cross_entropy_points():
     ]
 
 
-def sums_over_ranks(point, outputs):
-    dlogits = outputs["dlogits"]
-    return np.abs(dlogits.sum(axis=(0, -1))).max() / np.abs(dlogits).max()
-
-
 def cross_entropy_terms(point):
     logits, targets = point.arguments.values()
     width = logits.shape[-1]
@@ -180,7 +175,11 @@ EXERCISES = [
         forward=split_cross_entropy,
         inputs=("logits",),
         points=cross_entropy_points,
-        theorems=(Theorem("each position's gradient sums to 0, over all ranks", sums_over_ranks),),
+        theorems=(
+            zero_sums(
+                "each position's gradient sums to 0, over all ranks", "dlogits", axis=(0, -1)
+            ),
+        ),
         terms={"dlogits": cross_entropy_terms},
     ),
 ]

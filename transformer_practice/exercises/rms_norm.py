@@ -5,7 +5,8 @@ import numpy as np
 from transformer_core import ops
 from transformer_core.layers import RmsNorm
 from transformer_practice.engine.exercise import LayerExercise, OpExercise, Theorem
-from transformer_practice.engine.points import drawn, sampler
+from transformer_practice.engine.points import sampler
+from transformer_practice.exercises.layer_norm import norm_layer_points
 from transformer_practice.exercises.structure import same_products
 
 
@@ -47,19 +48,8 @@ def rms_norm_terms(point):
     }
 
 
-def rms_norm_layer(D):
-    return drawn(lambda dtype: RmsNorm(D, dtype, eps=0.1), seed=5)
-
-
 def layer_points():
-    draw = sampler("B T D", self=rms_norm_layer, x="B T D", cotangent=("B T D", 4))
-    generic = draw("generic", 3, 4, 7)
-    return [
-        generic,
-        generic.variant("a fresh layer: gamma = 1", self=lambda dtype: RmsNorm(7, dtype, eps=0.1)),
-        draw("one row", 1, 1, 7),
-        draw("generic, other sizes", 2, 3, 5),
-    ]
+    return norm_layer_points(RmsNorm, "a fresh layer: gamma = 1")
 
 
 EXERCISES = [

@@ -69,17 +69,19 @@ def order_points():
     return [point("generic", 10), point("one pair", 2), point("generic, other sizes", 16)]
 
 
-def layer_points():
+def drawing(build):
+    """Return a function that draws a point of a layer that turns heads from a position on."""
+
     def draw(name, first, halves, *shape):
-        B, H, T, d_k = shape
-        arguments = {
-            "self": lambda dtype: Rotary(d_k, dtype, halves, 50.0),
-            "x": normal(1, *shape),
-            "first": first,
-        }
-        sizes = {"B": B, "H": H, "T": T, "d_k": d_k}
+        arguments = {"self": build(shape[-1], halves), "x": normal(1, *shape), "first": first}
+        sizes = dict(zip(("B", "H", "T", "d_k"), shape, strict=True))
         return Point(name, arguments, normal(2, *shape), sizes)
 
+    return draw
+
+
+def layer_points():
+    draw = drawing(lambda d_k, halves: lambda dtype: Rotary(d_k, dtype, halves, 50.0))
     return [
         draw("generic", 3, False, 2, 3, 5, 8),
         draw("from position 0", 0, False, 2, 3, 5, 8),

@@ -5,7 +5,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_practice.engine.exercise import OpExercise, Theorem
 from transformer_practice.engine.points import normal, sampler
-from transformer_practice.exercises.structure import difference, same_products
+from transformer_practice.exercises.structure import difference, same_products, zero_sums
 
 
 def l2_normalize_points():
@@ -64,11 +64,6 @@ def contrastive_points():
     ]
 
 
-def keys_sum_to_zero(point, outputs):
-    dkey = outputs["dkey"]
-    return np.abs(dkey.sum(axis=0)).max() / max(np.abs(dkey).max(), 1e-9)
-
-
 def agrees_with_the_temperature(point, outputs):
     query, _, temperature = point.arguments.values()
     return difference((outputs["dquery"] * query).sum(), -temperature * outputs["dtemperature"])
@@ -103,7 +98,7 @@ EXERCISES = [
         inputs=("query", "key", "temperature"),
         points=contrastive_points,
         theorems=(
-            Theorem("the gradients of the keys sum to 0", keys_sum_to_zero),
+            zero_sums("the gradients of the keys sum to 0", "dkey", axis=0),
             same_products("<dquery, query> = <dkey, key>", "query", "key"),
             Theorem("<dquery, query> = -temperature dtemperature", agrees_with_the_temperature),
         ),

@@ -3,9 +3,9 @@
 import numpy as np
 
 from transformer_core import ops
-from transformer_practice.engine.exercise import OpExercise, Theorem
+from transformer_practice.engine.exercise import OpExercise
 from transformer_practice.engine.points import sampler
-from transformer_practice.exercises.structure import row_sums
+from transformer_practice.exercises.structure import zero_sums
 
 
 def softmax_points():
@@ -82,14 +82,14 @@ EXERCISES = [
         forward=ops.softmax,
         inputs=("x",),
         points=softmax_points,
-        theorems=(Theorem("every row of dx sums to 0", row_sums("dx")),),
+        theorems=(zero_sums("every row of dx sums to 0", "dx"),),
         terms={"dx": softmax_terms},
     ),
     OpExercise(
         forward=log_softmax,
         inputs=("x",),
         points=log_softmax_points,
-        theorems=(Theorem("every row of dx sums to 0", row_sums("dx")),),
+        theorems=(zero_sums("every row of dx sums to 0", "dx"),),
         terms={"dx": log_softmax_terms},
     ),
 ]

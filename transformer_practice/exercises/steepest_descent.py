@@ -86,7 +86,6 @@ def step_points():
 EXERCISES = [
     Exercise(
         forward=orthogonalize,
-        signatures=("matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)",),
         points=matrix_points,
         theorems=(Theorem("the singular vectors stay", same_vectors),),
     ),

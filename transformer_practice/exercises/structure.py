@@ -43,18 +43,19 @@ def filled(build: Callable, parameter: str, value: float) -> Callable:
     return changed
 
 
-def row_sums(output: str) -> Callable:
-    """Return a deviation: the largest sum of a row of an output, against its largest entry.
+def zero_sums(sentence: str, output: str, axis: int | tuple[int, ...] = -1) -> Theorem:
+    """Return the theorem that an output sums to 0 along an axis, or that its rows do.
 
-    Where the gradient itself is rounding, against the largest entry of the cotangent.
+    The largest sum is told against the largest entry; where the gradient itself is rounding,
+    against the largest entry of the cotangent.
     """
 
     def deviation(point, outputs):
         array = outputs[output]
         largest = max(np.abs(array).max(), np.abs(point.cotangent).max())
-        return np.abs(array.sum(axis=-1)).max() / largest
+        return np.abs(array.sum(axis=axis)).max() / largest
 
-    return deviation
+    return Theorem(sentence, deviation)
 
 
 def same_products(sentence: str, *groups: str, of: Callable | None = None) -> Theorem:

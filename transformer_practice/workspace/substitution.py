@@ -21,6 +21,7 @@ from transformer_practice.workspace.folder import Own
 
 SECONDS = 30.0  # in which a function of the reader's has to come back
 ATTENTION = "attention", "attention_with_dropout"
+BIASED = {"linear": 1, "tied_readout": 0}  # and the axis of the weight that is as long as the bias
 GROUPED = "grouped_attention"  # in the package, a case of attention
 DOUBLE = ("rotary_frequencies",)  # what the package has in double precision, too
 # Of what layers an exercise speaks; the methods of others stay the package's.
@@ -204,9 +205,8 @@ def adapted(own: Own) -> tuple[Callable | None, ...]:
     of queries that share a head of keys: their rows stand one under the other, as those of one
     head.
     """
-    if own.exercise.name in ("linear", "tied_readout"):
-        zeros = linear_zeros if own.exercise.name == "linear" else readout_zeros
-        adapt_forward: Callable = partial(biased_forward, zeros)
+    if own.exercise.name in BIASED:
+        adapt_forward: Callable = partial(biased_forward, BIASED[own.exercise.name])
         adapt_backward, adapt_alone = biased_backward, without_bias
     elif own.exercise.name in ATTENTION:
         adapt_forward = attention_forward
@@ -219,17 +219,9 @@ def adapted(own: Own) -> tuple[Callable | None, ...]:
     return partial(adapt_forward, forward), backward and partial(adapt_backward, backward)
 
 
-def linear_zeros(x, weight):
-    return np.zeros(weight.shape[1], x.dtype)
-
-
-def readout_zeros(h, table):
-    return np.zeros(len(table), h.dtype)
-
-
-def biased_forward(zeros, forward, x, weight, bias=None):
+def biased_forward(axis, forward, x, weight, bias=None):
     none = bias is None
-    y, cache = forward(x, weight, zeros(x, weight) if none else bias)
+    y, cache = forward(x, weight, np.zeros(weight.shape[axis], x.dtype) if none else bias)
     return y, (cache, none)
 
 

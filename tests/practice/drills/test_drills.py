@@ -216,21 +216,11 @@ def of_residual(x, r, v, dy):
     return written, x + written, y, dz, through, dx
 
 
-class Falls:
-    """A generator by which a certain mask falls."""
-
-    def __init__(self, mask):
-        self.mask = mask
-
-    def random(self, shape, dtype):
-        return np.broadcast_to(self.mask, shape).astype(dtype)
-
-
 def of_dropout(x, rate, mask, dy):
-    y, cache = ops.dropout(x, float(rate), Falls(mask))
+    y, cache = ops.dropout(x, float(rate), Given(mask))
     masks = np.array(list(product([0, 1], repeat=4)))
     chances = np.prod(np.where(masks, 1 - rate, rate), axis=1)
-    all_y = np.array([ops.dropout(x, float(rate), Falls(mask))[0] for mask in masks])
+    all_y = np.array([ops.dropout(x, float(rate), Given(mask))[0] for mask in masks])
     average = chances @ all_y
     return y, ops.dropout_backward(dy, cache), average, chances @ all_y**2 - average**2
 
