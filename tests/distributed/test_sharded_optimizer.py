@@ -15,19 +15,20 @@ from helpers.sharding import (
     batch,
     bert,
     bytes_of,
+    encoder_decoder,
+    gradients,
     masked_tokens,
     part,
     sent_in_one_step,
     train,
     trained,
 )
-from helpers.witnesses import assert_same_bits, randomise
+from helpers.witnesses import assert_same_bits
 
 from transformer_core.distributed import DataParallel
 from transformer_core.distributed.sharded_optimizer import Bucket, ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
-from transformer_core.layers import LayerSpec
-from transformer_core.models import EncoderDecoder, StackSpec, greedy_search
+from transformer_core.models import greedy_search
 from transformer_core.ranks import Communicator, flatten, on_threads, unflatten
 from transformer_core.training import Run
 from transformer_core.training import train as loop
@@ -81,14 +82,12 @@ def test_without_clipping_the_bits_are_those_of_plain_data_parallel(size, shard)
 @every_size
 def test_the_gradient_is_that_of_data_parallel(size):
     model = bert()
-    arrays = batch(model, 0)
 
     def work(communicator):
         step = DataParallel(model, masked_tokens, communicator=communicator)
-        loss, grads = step.loss_and_gradients(*arrays)
+        loss, grads = step.loss_and_gradients(*batch(model, 0))
         sharded = ZERO_1(bert(), ADAMW, communicator)
-        shard, weight = part(arrays, communicator)
-        own_loss, pieces = sharded.of_shard(*shard, weight=weight)
+        own_loss, pieces = gradients(communicator, sharded)
         assert abs(own_loss - loss) < 1e-13
         assert_close(pieces, sharded.cut(grads), 1e-13)
 
@@ -119,8 +118,7 @@ def test_the_norm_is_that_of_the_whole_gradient(size):
 
     def work(communicator):
         sharded = ZERO_1(bert(), ADAMW, communicator)
-        shard, weight = part(batch(sharded.model, 0), communicator)
-        return sharded.norm(sharded.of_shard(*shard, weight=weight)[1])
+        return sharded.norm(gradients(communicator, sharded)[1])
 
     norms = on_threads(size, work)
     assert len(set(norms)) == 1
@@ -297,16 +295,11 @@ def test_a_model_can_be_decoded_while_it_is_trained(shard):
     source, target = np.random.default_rng(7).integers(9, size=(2, 5, 4))
     lengths = np.full(5, 4)
 
-    def build():
-        rng = np.random.default_rng(6)
-        spec, stack = LayerSpec(6, 2, 7, "pre", dtype=np.float64), StackSpec(9, 5, 2)
-        return randomise(EncoderDecoder(spec, stack, stack, rng), rng)
-
     def decoded(model):
         return greedy_search(model, source, lengths, start=1, end=2, longest=5)[0]
 
     def work(communicator):
-        sharded = shard(build(), ADAMW, communicator, weight=lambda *_: 1)
+        sharded = shard(encoder_decoder(), ADAMW, communicator, weight=lambda *_: 1)
         _, grads = sharded.loss_and_gradients(source, lengths, target, lengths)
         sharded.optimizer.step(grads)
         if shard is ShardedParameters:
@@ -315,7 +308,7 @@ def test_a_model_can_be_decoded_while_it_is_trained(shard):
         with sharded.whole_model():
             return decoded(sharded.model)
 
-    model = build()
+    model = encoder_decoder()
     optimizer = ADAMW(model.parameters())
     optimizer.step(model.loss_and_gradients(source, lengths, target, lengths)[1])
     for found in on_threads(2, work):
@@ -339,8 +332,7 @@ def test_one_rank_alone_gathers_the_arrays_that_it_saves(shard):
 def test_a_gradient_that_is_not_finite_stops_every_rank():
     def work(communicator):
         sharded = ZERO_1(bert(), ADAMW, communicator)
-        shard, weight = part(batch(sharded.model, 0), communicator)
-        _, grads = sharded.of_shard(*shard, weight=weight)
+        _, grads = gradients(communicator, sharded)
         if communicator.rank == 1:
             next(iter(grads.values()))[:] = np.nan
         before = flatten(sharded.model.parameters())

@@ -21,20 +21,21 @@ from helpers.sharding import (
     batch,
     bert,
     bytes_of,
+    encoder_decoder,
     sent_in_one_step,
     train,
     trained,
     trained_at_stage_3,
 )
-from helpers.witnesses import assert_same_bits, randomise
+from helpers.witnesses import assert_same_bits
 
 from transformer_core.distributed.data_parallel import SequenceGenerators
 from transformer_core.distributed.over_ranks import over_ranks
 from transformer_core.distributed.sharded_optimizer import ShardedOptimizer
 from transformer_core.distributed.sharded_parameters import ShardedParameters
-from transformer_core.layers import AttentionSpec, LayerSpec, Linear
+from transformer_core.layers import LayerSpec, Linear
 from transformer_core.layers.layer import Layer
-from transformer_core.models import Bert, EncoderDecoder, StackSpec
+from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import AdamW, Muon
 from transformer_core.ranks import Communicator, on_threads
 from transformer_core.training import Recipe, Training, train_on_disk
@@ -129,20 +130,14 @@ def test_what_was_dropped_is_dropped_again(draw):
 
 @pytest.mark.parametrize("shard", [ShardedOptimizer, STAGE_2, ShardedParameters])
 def test_an_encoder_decoder_with_one_table_for_all(shard):
-    def build():
-        rng = np.random.default_rng(6)
-        spec = LayerSpec(6, AttentionSpec(2), 7, "pre", dtype=np.float64)
-        stack = StackSpec(9, 5, 2)
-        return randomise(EncoderDecoder(spec, stack, stack, rng, shared=True), rng)
-
     rng = np.random.default_rng(7)
     source, target = rng.integers(9, size=(2, 5, 4))
     lengths = np.array([4, 2, 3, 2, 4])
     arrays = source, np.full(5, 4), target, lengths
-    loss, grads = build().loss_and_gradients(*arrays)
+    loss, grads = encoder_decoder(shared=True).loss_and_gradients(*arrays)
 
     def work(communicator):
-        sharded = shard(build(), ADAMW, communicator)
+        sharded = shard(encoder_decoder(shared=True), ADAMW, communicator)
         rows = communicator.bounds(5)[communicator.rank]
         own = [array[rows] for array in arrays]
         found, pieces = sharded.of_shard(*own, weight=(own[3] - 1).sum())

@@ -7,8 +7,8 @@ from helpers.cases import split_variant
 from helpers.witnesses import randomise
 
 from transformer_core.distributed import ShardedParameters
-from transformer_core.layers import AttentionSpec
-from transformer_core.models import Bert, StackSpec
+from transformer_core.layers import AttentionSpec, LayerSpec
+from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import AdamW
 from transformer_core.ranks import on_threads
 
@@ -31,6 +31,13 @@ def bert(variant=EVERYTHING, dtype=np.float64, layers=2, width=6, hidden=7):
     rng = np.random.default_rng(1)
     spec, others = split_variant(width, AttentionSpec(2), hidden, variant, dtype=dtype)
     return randomise(Bert(spec, StackSpec(V, T, layers), rng, **others), rng)
+
+
+def encoder_decoder(**options):
+    """An encoder-decoder at a generic point, the same at every call."""
+    rng = np.random.default_rng(6)
+    spec, stack = LayerSpec(6, 2, 7, "pre", dtype=np.float64), StackSpec(9, 5, 2)
+    return randomise(EncoderDecoder(spec, stack, stack, rng, **options), rng)
 
 
 def batch(model, step):
@@ -58,6 +65,12 @@ def part(arrays, communicator):
     return shard, weight
 
 
+def gradients(communicator, sharded, step=0):
+    """The loss and the pieces of the gradients for this rank's part of a batch."""
+    shard, weight = part(batch(sharded.model, step), communicator)
+    return sharded.of_shard(*shard, weight=weight)
+
+
 def alone(model, build=ADAMW, max_norm=MAX_NORM, steps=STEPS):
     """Train on the whole batches; return losses, parameters, and the optimiser."""
     optimizer = build(model.parameters())
@@ -73,8 +86,7 @@ def train(communicator, sharded, max_norm=MAX_NORM, first=0, steps=STEPS):
     """Train on this rank's parts of the batches; return the losses."""
     losses = []
     for step in range(first, steps):
-        shard, weight = part(batch(sharded.model, step), communicator)
-        loss, grads = sharded.of_shard(*shard, weight=weight)
+        loss, grads = gradients(communicator, sharded, step)
         sharded.optimizer.step(grads, max_norm)
         losses.append(loss)
     return losses

@@ -110,11 +110,6 @@ def test_a_folder_in_use_is_refused(saved):
     assert saved.settings() == {"seed": 3}
 
 
-def test_a_name_that_is_empty_is_no_folder():
-    with pytest.raises(ValueError, match="folder: expected a path, got ''"):
-        Run("")
-
-
 @pytest.mark.parametrize("below", ["", "run"])
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path, below):
     (tmp_path / "file").write_text("mine")
