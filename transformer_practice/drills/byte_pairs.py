@@ -1,9 +1,8 @@
 """Chapter 550: two merges are learnt from two words, and a third word is encoded with them."""
 
 from collections import Counter
+from fractions import Fraction
 from itertools import pairwise
-
-from transformer_practice.drills.exact import exact
 
 BYTES = 3  # the tokens 0, 1 and 2 are single bytes
 
@@ -26,13 +25,13 @@ def byte_pairs(rng):
     half = replaced(x, first, BYTES)
     code = replaced(half, second, BYTES + 1)
     n, m = times
-    return {"w": exact(w), "v": exact(v), "n": exact(times), "x": exact(x), "b": exact(bits)}, [
-        [exact(first), exact(most_frequent(once))],
-        [exact(counted(words, times)[first]), exact(once[first])],
-        [exact(n * len(merged[0]) + m * len(merged[1])), exact(sum(map(len, merged)))],
-        [exact(second), exact(most_frequent(counts))],
-        [exact(len(code)), exact(len(half)), exact(len(x))],
-        [exact(bits) * len(code) / len(x), exact(bits)],
+    return {"w": w, "v": v, "n": times, "x": x, "b": bits}, [
+        [first, most_frequent(once)],
+        [counted(words, times)[first], once[first]],
+        [n * len(merged[0]) + m * len(merged[1]), sum(map(len, merged))],
+        [second, most_frequent(counts)],
+        [len(code), len(half), len(x)],
+        [Fraction(bits * len(code), len(x)), bits],
     ]
 
 
