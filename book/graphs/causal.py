@@ -19,13 +19,7 @@ ds = softmax_backward(da, cache.softmax)
 graph = Graph("A causal head: who may attend to whom")
 graph.node("S", scores, ds, unit=("ln 2", ln2), back_unit=("1/25", 1 / 25))
 graph.node("keep", keep.astype(int))
-graph.node(
-    "A",
-    cache.weights,
-    da,
-    of="S keep",
-    by=lambda scores, keep: softmax(scores, keep.astype(bool))[0],
-)
+graph.node("A", cache.weights, da, of="S keep", by=lambda s, keep: softmax(s, keep == 1)[0])
 graph.node("V", VALUE, dvalue, hue="value-hue")
 graph.node("O", o, do, rows=TOKENS, of="A V", by=lambda a, value: a @ value)
 graph.place("S 0 1, keep 0 0, A 1 1, V 1 2, O 2 1", narrow="S 0 0, keep 0 1, A 1 0, V 1 1, O 2 0")

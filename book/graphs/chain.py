@@ -12,51 +12,41 @@ blocks = [
     Residual(FeedForward(4, 16, rng, dtype="float64"), LayerNorm(4, "float64"), "post")
     for _ in range(2)
 ]
+branches = [lambda x, block=block: block.branch.forward(x)[0] for block in blocks]
 streams, caches = [EMBEDDING[0]], []
 for block in blocks:
     y, cache = block.forward(streams[-1])
     streams.append(y)
     caches.append(cache)
-dy = np.array([12.0, 0, 0, 0])
-gradients, ways = [dy], []
+gradients, ways = [np.array([12.0, 0, 0, 0])], []
 for block, cache in zip(reversed(blocks), reversed(caches), strict=True):
-    dz, _ = block.norm.backward(gradients[-1], cache.norm)
+    dz, _ = block.norm.backward(gradients[0], cache.norm)
     through, _ = block.branch.backward(dz, cache.branch)
-    dx, _ = block.backward(gradients[-1], cache)
-    gradients.append(dx)
-    ways.append((dz, through))
-gradients.reverse()
-ways.reverse()
+    dx, _ = block.backward(gradients[0], cache)
+    gradients.insert(0, dx)
+    ways.insert(0, (dz, through))
 norms = [float(np.linalg.norm(g)) for g in gradients]
-sums = [x + blocks[k].branch.forward(x)[0] for k, x in enumerate(streams[:2])]
-deviation = [float(z.std()) for z in sums]
+deviation = [float((x + f(x)).std()) for x, f in zip(streams[:2], branches, strict=True)]
 
 graph = Graph("Two Post-LN blocks, one after the other", digits=1)
-for k in range(3):
-    graph.node(
-        f"x{k} x{'₀₁₂'[k]}",
-        streams[k],
-        gradients[k],
-        of=f"x{k - 1} f{k - 1}" if k else "",
-        by=lambda x, f, k=k: blocks[k - 1].norm.forward(x + f)[0],
-    )
-    if k < 2:
-        f, _ = blocks[k].branch.forward(streams[k])
-        graph.node(
-            f"f{k} f{'₀₁'[k]}",
-            f,
-            ways[k][0],
-            of=f"x{k}",
-            by=lambda x, k=k: blocks[k].branch.forward(x)[0],
-        )
+graph.node("x0 x₀", streams[0], gradients[0])
 for k, (dz, through) in enumerate(ways):
-    graph.way(f"x{k}<x{k + 1}", "skip", dz)
-    graph.way(f"x{k}<f{k}", "branch", through)
+    f, norm = branches[k], blocks[k].norm
+    x, after = f"x{k}", f"x{k + 1}"
+    graph.node(f"f{k} f{'₀₁'[k]}", f(streams[k]), dz, of=x, by=f)
+    graph.node(
+        f"{after} x{'₁₂'[k]}",
+        streams[k + 1],
+        gradients[k + 1],
+        of=f"{x} f{k}",
+        by=lambda x, f, norm=norm: norm.forward(x + f)[0],
+    )
+    graph.way(f"{x}<{after}", "skip", dz)
+    graph.way(f"{x}<f{k}", "branch", through)
+    graph.edge(x, after, label="LN", narrow=-0.15)
 graph.place(
     "x0 0 0, f0 0 1, x1 1 0, f1 1 1, x2 2 0", narrow="x0 0 0.5, f0 1 1, x1 2 0.5, f1 3 1, x2 4 0.5"
 )
-graph.edge("x0", "x1", label="LN", narrow=-0.15)
-graph.edge("x1", "x2", label="LN", narrow=-0.15)
 
 graph.narrate(f"""
 x0: Forward. The row of *cats* enters the chain.

@@ -16,12 +16,7 @@ graph.node("g1 g₁", grads["k"])
 graph.node("norm ‖g‖", norm, of="g0 g1", by=lambda *g: np.sqrt(sum(a[0] ** 2 for a in g)))
 graph.node("factor", factor, of="norm", by=lambda norm: most / max(norm, most))
 for n, name in enumerate("gk"):
-    graph.node(
-        f"y{n} clipped g{'₀₁'[n]}",
-        clipped[name],
-        of=f"g{n} factor",
-        by=lambda g, factor: g * factor,
-    )
+    graph.node(f"y{n} clipped g{'₀₁'[n]}", clipped[name], of=f"g{n} factor", by=np.multiply)
     graph.edge(f"g{n}", f"y{n}", narrow=1.4 * n - 0.2)
 graph.place(
     "g0 0 0, g1 0 2, norm 1 1, factor 2 1, y0 3 0, y1 3 2",

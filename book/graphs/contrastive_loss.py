@@ -24,9 +24,7 @@ graph.node("k", k, dk)
 graph.node("tau τ", tau, dtau)
 graph.node("s", cache.scores, ds, of="q k tau", by=lambda q, k, tau: q @ k.T / tau)
 graph.node("loss ℒ", loss, 1.0, of="s", by=surprise)
-graph.place(
-    "q 0 0, k 0 1, tau 0 2, s 1 1, loss 2 1", narrow="q 0 0, k 0 2, tau 1 2, s 2 1, loss 3 1"
-)
+graph.place("q 0 0, k 0 1, tau 0 2, s 1 1, loss 2 1", narrow="k 0 2, tau 1 2, s 2 1, loss 3 1")
 
 graph.narrate(f"""
 q: Forward. Two queries of length 1.

@@ -21,7 +21,7 @@ graph.node(
     lse,
     dlse,
     of="z",
-    by=lambda z: np.log(np.exp(z).sum()),
+    by=np.logaddexp.reduce,
     says=f"{number(z.max())} + {number(lse - z.max())}, shifted by the largest logit",
 )
 graph.node("log_p ln p", np.log(p), dlog_p, of="z lse", by=lambda z, lse: z - lse)

@@ -30,7 +30,7 @@ graph.node("p", g * v, dp, of="g v", by=lambda g, v: g * v)
 graph.node("y", y, dy, of="p", by=lambda p: p @ w2)
 graph.way("x<h", "gate", dh @ wg.T, says="h̄ W_gᵀ")
 graph.way("x<v", "value", dv @ wv.T, says="v̄ W_vᵀ")
-graph.place("x 0 0.5, h 1 0, g 2 0, v 2 1, p 3 0.5, y 4 0.5", narrow="h 1 0, g 2 0, v 1 1")
+graph.place("x 0 0.5, h 1 0, g 2 0, v 2 1, p 3 0.5, y 4 0.5", narrow="v 1 1")
 graph.edge("h", "g", label="f")
 
 graph.narrate(f"""

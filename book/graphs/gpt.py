@@ -24,7 +24,7 @@ loss, loss_cache = cross_entropy(z, targets)
 dz = cross_entropy_backward(1.0, loss_cache)
 dh, read_out, _ = tied_readout_backward(dz, read_cache)
 look_up = embedding_backward(dh, look_cache)
-two = ["cats", "chase"]
+two = TOKENS[:2]
 
 
 def mean_surprise(z):
@@ -38,7 +38,7 @@ graph.node("Z", z, dz, of="H E", by=lambda h, table: h @ table.T, rows=two, unit
 graph.node("loss ℒ", loss, 1.0, of="Z", by=mean_surprise, exact=False)
 graph.way("E<H", "look-up", look_up)
 graph.way("E<Z", "output layer", read_out)
-graph.place("E 0 0, H 1 1, Z 2 0, loss 3 0.5", narrow="H 1 1, Z 2 0, loss 3 0.5")
+graph.place("E 0 0, H 1 1, Z 2 0, loss 3 0.5")
 
 graph.narrate(f"""
 E: Forward. One table, two wide, is used at both ends.

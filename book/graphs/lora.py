@@ -33,10 +33,7 @@ graph.node(
 )
 graph.way("X_lora<Y_lora", "Ȳ Wᵀ", through)
 graph.way("X_lora<U", "Ū Aᵀ", dadded)
-graph.place(
-    "A 0 0, X_lora 0 1, U 1 0, B_lora 1 1, Y_lora 2 0",
-    narrow="A 0 1, X_lora 0 0, U 1 0, B_lora 1 1, Y_lora 2 0",
-)
+graph.place("A 0 0, X_lora 0 1, U 1 0, B_lora 1 1, Y_lora 2 0", narrow="A 0 1, X_lora 0 0")
 
 graph.narrate(f"""
 X_lora: Forward. Three words, one row each.

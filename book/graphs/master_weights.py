@@ -32,7 +32,7 @@ for k in (1, 2, 3):
     graph.node(f"a{k} step {k}", alone, of=f"a{k - 1}", by=stepped_alone)
 graph.place(
     "w0 0 0, w1 1 0, w2 2 0, w3 3 0, c1 1 1, c2 2 1, c3 3 1, a0 0 2, a1 1 2, a2 2 2, a3 3 2",
-    narrow="w0 0 0, w1 1 0, w2 2 0, w3 3 0, c1 1 1, c2 2 1, c3 3 1, a0 4 0, a1 5 0, a2 6 0, a3 7 0",
+    narrow="a0 4 0, a1 5 0, a2 6 0, a3 7 0",
 )
 graph.narrate(f"""
 w0 a0: A weight is 256, and each step is to take {number(STEP)} away: about as much as 0.001 of 1.

@@ -1,5 +1,7 @@
 """Two heads on *cats chase mice*, for the query of *chase*: split, average, merge, project."""
 
+from functools import partial
+
 import numpy as np
 from graphs import Graph, row
 
@@ -23,19 +25,10 @@ shares = [outputs[0] @ w[:2], outputs[1] @ w[2:]]
 graph = Graph("Two heads, for the query of *chase*")
 graph.node("V", value, dvalue, rows=TOKENS, hue="value-hue")
 for h, name in enumerate(("⁽⁰⁾", "⁽¹⁾")):
-    left = 2 * h
-    graph.node(
-        f"V{h} V{name}",
-        values[h],
-        dvalues[h],
-        of="V",
-        by=lambda value, left=left: value[:, left : left + 2],
-        hue="value-hue",
-    )
+    columns = partial(np.take, indices=[2 * h, 2 * h + 1], axis=1)
+    graph.node(f"V{h} V{name}", values[h], dvalues[h], of="V", by=columns, hue="value-hue")
     graph.node(f"a{h} a{name}", weights[h], values[h] @ doutputs[h])
-    graph.node(
-        f"o{h} o{name}", outputs[h], doutputs[h], of=f"V{h} a{h}", by=lambda value, a: a @ value
-    )
+    graph.node(f"o{h} o{name}", outputs[h], doutputs[h], of=f"V{h} a{h}", by=lambda v, a: a @ v)
 graph.node("c", c, dc, of="o0 o1", by=lambda *o: np.concatenate(o))
 graph.node("W Wₒ", w, dw)
 graph.node("y", y, dy, of="c W", by=lambda c, w: c @ w)

@@ -1,5 +1,7 @@
 """Two ranks that meet: three steps on one, one on the other, and an outer step."""
 
+from functools import partial
+
 import numpy as np
 from graphs import Graph, number
 
@@ -18,33 +20,27 @@ def inner(theta, target, steps):
     return theta
 
 
+def displacement(theta, *ends):
+    return theta - shares @ ends
+
+
 def work(communicator):
     parameters = {"theta": np.array([theta])}
     local = LocalSteps(parameters, eta, mu)
-    rank = communicator.rank
-    parameters["theta"][...] = inner(theta, targets[rank], taken[rank])
+    parameters["theta"][...] = rounds[communicator.rank](theta)
     local.meet(communicator)
     return local.shared[0], local.velocity[0]
 
 
+rounds = [partial(inner, target=at, steps=n) for at, n in zip(targets, taken, strict=True)]
+ends = [of_rank(theta) for of_rank in rounds]
 shared, velocity = on_threads(2, work)[0]
-ends = [inner(theta, *of_rank) for of_rank in zip(targets, taken, strict=True)]
 
 graph = Graph("A round of local steps, and the outer step")
 graph.node("theta θ", theta)
 for r, name in enumerate("₀₁"):
-    graph.node(
-        f"e{r} θ{name}",
-        ends[r],
-        of="theta",
-        by=lambda theta, r=r: inner(theta, targets[r], taken[r]),
-    )
-graph.node(
-    "delta Δ",
-    theta - shares @ ends,
-    of="theta e0 e1",
-    by=lambda theta, *ends: theta - shares @ ends,
-)
+    graph.node(f"e{r} θ{name}", ends[r], of="theta", by=rounds[r])
+graph.node("delta Δ", displacement(theta, *ends), of="theta e0 e1", by=displacement)
 graph.node("v", velocity, of="delta", by=lambda delta: mu * 0 + delta)
 graph.node(
     "new new θ",
@@ -63,7 +59,7 @@ theta: Both ranks begin a round at the same weight.
 e0 e1: Rank 0 takes {taken[0]} steps, each half the distance to {number(targets[0])}; rank 1 takes
     {taken[1]}, half the distance to {number(targets[1])}.
 delta: The mean displacement, with equal weights, is {number(theta)} less the mean of the two ends:
-    {number(theta - shares @ ends)}.
+    {number(displacement(theta, *ends))}.
 v: The velocity was 0, so it becomes this displacement.
 new: Nesterov's step with η = μ = {number(eta)}: the new weight is {number(shared)}, for both.
 """)

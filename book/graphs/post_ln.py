@@ -8,7 +8,7 @@ from transformer_core.ops import layer_norm, layer_norm_backward
 
 x = EMBEDDING[0]
 dy = np.array([12.0, 0, 0, 0])
-ones, zeros = np.ones(4), np.zeros(4)
+norm = np.ones(4), np.zeros(4), 1e-300
 reads = np.array([0.0, 0, 0, 1])
 writes = np.array([1.0, -1, 0, 0]) / 2
 
@@ -17,20 +17,16 @@ def branch(x):
     return (x @ reads) * writes
 
 
-def normalised(z):
-    return layer_norm(z, ones, zeros, eps=1e-300)[0]
-
-
 z = x + branch(x)
-y, cache = layer_norm(z, ones, zeros, eps=1e-300)
+y, cache = layer_norm(z, *norm)
 dz, _, _ = layer_norm_backward(dy, cache)
 through = (dz @ writes) * reads
 
 graph = Graph("A Post-LN block on *cats*")
 graph.node("x", x, dz + through)
 graph.node("f", branch(x), dz, of="x", by=branch)
-graph.node("z", z, dz, of="x f", by=lambda x, f: x + f)
-graph.node("y", y, dy, of="z", by=normalised)
+graph.node("z", z, dz, of="x f", by=np.add)
+graph.node("y", y, dy, of="z", by=lambda z: layer_norm(z, *norm)[0])
 graph.way("x<z", "skip", dz)
 graph.way("x<f", "branch", through)
 graph.place("x 0 0, f 0 1, z 1 0, y 2 0", narrow="x 0 0.5, f 1 1, z 2 0.5, y 3 0.5")

@@ -35,7 +35,7 @@ graph.node(
     "w", w, dw, back_unit=("ln 2", ln2), hue="key", of="K", by=lambda key: turned(key, everywhere)
 )
 graph.node("s", s, ds, unit=("ln 2", ln2), of="u w", by=lambda u, w: u @ w.T / 2)
-graph.place("q 0 0, K 0 1, u 1 0, w 1 1, s 2 0.5", narrow="q 0 0, u 1 0, K 2 0.5, w 3 0.5, s 4 0.5")
+graph.place("q 0 0, K 0 1, u 1 0, w 1 1, s 2 0.5", narrow="K 2 0.5, w 3 0.5, s 4 0.5")
 graph.edge("u", "s", narrow=0)
 
 graph.narrate(f"""

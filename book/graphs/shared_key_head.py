@@ -10,7 +10,6 @@ x = EMBEDDING[1]
 weight = np.array([[1.0, 0], [0, 1], [0, 1], [1, 0]])
 queries = np.array([[3.0, 0], [1, -2]])  # of the heads of rank 0 and rank 1
 dscores = np.array([1.0, -1])
-NAMES = "\N{SUPERSCRIPT ZERO}\N{SUPERSCRIPT ONE}"
 
 key, cache = linear(x, weight)
 dkeys = dscores[:, np.newaxis] * queries
@@ -20,16 +19,12 @@ total = dweights[0] + dweights[1]
 graph = Graph("A head of keys that two ranks share, at *chase*")
 graph.node("x", x, dxs[0] + dxs[1])
 graph.node("W", weight, total, hue="key")
-for r, query in enumerate(queries):
-    graph.node(f"k{r} k{NAMES[r]}", key, dkeys[r], of="x W", by=lambda x, w: x @ w, hue="key")
+for r, (name, query) in enumerate(zip("⁰¹", queries, strict=True)):
+    graph.node(f"k{r} k{name}", key, dkeys[r], of="x W", by=lambda x, w: x @ w, hue="key")
     graph.way(f"x<k{r}", f"rank {r}", dxs[r])
     graph.way(f"W<k{r}", f"rank {r}", dweights[r])
-    score = np.array(key @ query)
-    graph.node(f"s{r} s{NAMES[r]}", score, dscores[r], of=f"k{r}", by=lambda k, q=query: k @ q)
-graph.place(
-    "x 0 0, W 0 1, k0 1 0, k1 1 1, s0 2 0, s1 2 1",
-    narrow="x 0 0, W 0 1, k0 1 0, k1 1 1, s0 2 0, s1 2 1",
-)
+    graph.node(f"s{r} s{name}", key @ query, dscores[r], of=f"k{r}", by=lambda k, q=query: k @ q)
+graph.place("x 0 0, W 0 1, k0 1 0, k1 1 1, s0 2 0, s1 2 1")
 
 graph.narrate(f"""
 x W: Forward. Both ranks have *chase*, x = {row(x)}, and a copy of the weights of one head of keys.

@@ -12,7 +12,6 @@ b1 = np.array([1.0, 1])
 w2 = np.array([[1.0, 0, -1, 2], [0, 1, 2, -1]])
 b2 = np.array([1.0, 0, 0, -1])
 dy = np.array([0.0, 1, 0, -1])
-NAMES = "\N{SUPERSCRIPT ZERO}\N{SUPERSCRIPT ONE}"
 
 
 def on_rank(rank):
@@ -34,12 +33,12 @@ y = parts[0] + parts[1] + b2
 
 graph = Graph("The feed-forward layer on *chase*, one unit on each rank")
 graph.node("x", x, dxs[0] + dxs[1])
-for r, ((h, a, part), (dh, da, _)) in enumerate(ranks):
-    at = slice(r, r + 1)
-    graph.node(f"h{r} h{NAMES[r]}", h, dh, of="x", by=lambda x, at=at: x @ w1[:, at] + b1[at])
-    graph.way(f"x<h{r}", f"rank {r}", dxs[r])
-    graph.node(f"a{r} a{NAMES[r]}", a, da, of=f"h{r}", by=lambda h: np.maximum(h, 0))
-    graph.node(f"y{r} y{NAMES[r]}", part, dy, of=f"a{r}", by=lambda a, at=at: a @ w2[at])
+for r, name in enumerate("⁰¹"):
+    at, ((h, a, part), (dh, da, dx)) = slice(r, r + 1), ranks[r]
+    graph.node(f"h{r} h{name}", h, dh, of="x", by=lambda x, at=at: x @ w1[:, at] + b1[at])
+    graph.way(f"x<h{r}", f"rank {r}", dx)
+    graph.node(f"a{r} a{name}", a, da, of=f"h{r}", by=lambda h: np.maximum(h, 0))
+    graph.node(f"y{r} y{name}", part, dy, of=f"a{r}", by=lambda a, at=at: a @ w2[at])
 graph.node("y", y, dy, of="y0 y1", by=lambda a, b: a + b + b2)
 graph.place("x 0 0.5, h0 1 0, a0 2 0, y0 3 0, h1 1 1, a1 2 1, y1 3 1, y 4 0.5")
 

@@ -1,5 +1,7 @@
 """Attention for the query of *mice*, with a node for the log-sum-exp: the coupling comes back."""
 
+from functools import partial
+
 import numpy as np
 from graphs import Graph, row
 
@@ -18,16 +20,12 @@ a = np.exp(s - total)
 da = VALUE @ do
 ds = a * (da - coupling)
 
-
-def log_sum_exp(s):
-    return np.log(np.exp(s).sum(keepdims=True))
-
-
 graph = Graph("Attention with its log-sum-exp: the query of *mice*, three keys, three values")
 graph.node("q", q, dq, unit=("2 ln 2", 2 * ln2), hue="query")
 graph.node("K", KEY, dkey, back_unit=("ln 2 / 7", ln2 / 7), hue="key", rows=TOKENS)
 graph.node("V", VALUE, dvalue, hue="value-hue")
 graph.node("s", s, ds, unit=("ln 2", ln2), of="q K", by=lambda q, key: q @ key.T / 2)
+log_sum_exp = partial(np.logaddexp.reduce, keepdims=True)
 graph.node("L λ", total, np.array([-coupling]), of="s", by=log_sum_exp)
 graph.node("a", a, da, of="s L", by=lambda s, L: np.exp(s - L))
 graph.node("o", o, do, of="a V", by=lambda a, value: a @ value)
@@ -35,7 +33,7 @@ graph.way("s<a", "by its own score", a * da)
 graph.way("s<L", "by the sum of all", -coupling * a)
 graph.place(
     "q 0 0, K 0 1, s 1 0, L 1 1, a 2 0, V 2 1, o 3 0",
-    narrow="q 0 0, K 1 1, s 2 0, L 3 1, a 4 0, V 4 1, o 5 0",
+    narrow="K 1 1, s 2 0, L 3 1, a 4 0, V 4 1, o 5 0",
 )
 
 graph.narrate(f"""

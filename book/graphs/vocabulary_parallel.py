@@ -9,19 +9,22 @@ z = np.log(2) * np.array([2.0, 0, 1])
 loss, cache = cross_entropy(z[np.newaxis], np.array([0]))
 dz = cross_entropy_backward(1.0, cache)[0]
 greatest = z.max()
-pieces = {0: slice(0, 1), 1: slice(1, 3)}
-sums = {rank: np.exp(z[at] - greatest).sum() for rank, at in pieces.items()}
-total = sums[0] + sums[1]
-of_sum = {rank: np.exp(z[at] - greatest) / total for rank, at in pieces.items()}
-NAMES = "\N{SUPERSCRIPT ZERO}\N{SUPERSCRIPT ONE}"
+pieces, slopes = (np.split(array, [1]) for array in (z, dz))
+
+
+def sum_of(z):
+    return np.exp(z - greatest).sum()
+
+
+sums = [sum_of(piece) for piece in pieces]
+total = sum(sums)
+of_sum = [np.exp(piece - greatest) / total for piece in pieces]
 
 graph = Graph("Cross-entropy on two ranks: the hidden word was *cats*")
-graph.node(f"z0 z{NAMES[0]}", z[pieces[0]], dz[pieces[0]])
-graph.node(f"z1 z{NAMES[1]}", z[pieces[1]], dz[pieces[1]])
-for r in range(2):
-    graph.node(
-        f"s{r} s{NAMES[r]}", sums[r], 1 / total, of=f"z{r}", by=lambda z: np.exp(z - greatest).sum()
-    )
+for r, name in enumerate("⁰¹"):
+    graph.node(f"z{r} z{name}", pieces[r], slopes[r])
+for r, name in enumerate("⁰¹"):
+    graph.node(f"s{r} s{name}", sums[r], 1 / total, of=f"z{r}", by=sum_of)
 graph.node("s", total, 1 / total, of="s0 s1", by=np.add)
 graph.node("loss ℒ", loss, 1.0, of="z0 s", by=lambda z0, s: greatest + np.log(s) - z0[0])
 graph.way("z0<loss", "target", np.array([-1.0]))
