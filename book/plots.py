@@ -16,15 +16,8 @@ from matplotlib.axes import Axes
 from transformer_core.gradient_check import GradientError
 
 # Okabe and Ito's palette, told apart also by colour-blind readers.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#6E6E6E",
-)
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, GREY = "#CC79A7", "#56B4E9", "#6E6E6E"
 QUERY, KEY, VALUE, COTANGENT = BLUE, ORANGE, GREEN, PURPLE
 SCALE_TERM, MEAN_TERM, VARIANCE_TERM = BLUE, ORANGE, GREEN  # of the LayerNorm gradient
 RIGHT, WRONG = BLUE, RED  # what is computed as derived, and what with a mistake

@@ -96,9 +96,7 @@ class WritingGpt(LiveModel):
     scripts = "live.js", "live.css"
 
     def alive(self):
-        for module in (writer, why):
-            self.env.note_dependency(module.__file__)
-        self.env.note_dependency(str(STATIC / "models/gpt.js"))
+        self.depend_on(STATIC / "models/gpt.js", Path(writer.__file__), Path(why.__file__))
         return {"examples": [written()]}
 
     @staticmethod

@@ -178,8 +178,7 @@ class ArraysDirective(Figure):
 
     def run(self):
         graph = model()
-        for source in (Path(__file__), GRAPHS / "transformer.py", *PACKAGE.rglob("*.py")):
-            self.env.note_dependency(str(source))
+        self.depend_on(GRAPHS / "transformer.py", Path(__file__), *PACKAGE.rglob("*.py"))
         self.load("graph.js", *LOADED)
         steps = "".join(f"<li>{marked(sentence)}</li>" for sentence, _ in graph.steps)
         words = (

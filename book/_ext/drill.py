@@ -53,8 +53,7 @@ class Drill(Figure):
 
     def run(self):
         (name,) = self.arguments
-        for path in (Path(self.env.srcdir) / FOLDER).glob("*.*"):
-            self.env.note_dependency(str(path))
+        self.depend_on(*(Path(self.env.srcdir) / FOLDER).glob("*.*"))
         self.load("drill.js")
         return [nodes.raw("", drill_html(name), format="html")]
 

@@ -76,20 +76,13 @@ class Confusion(SphinxDirective):
 
     def run(self):
         (part,) = self.arguments
-        parts = {
-            "blind": blind,
-            "totals": totals,
-            "planted": planted,
-            "unknown": unknown,
-            "times": times,
-        }
+        parts = {each.__name__: each for each in (blind, totals, planted, unknown, times)}
         if part not in parts:
             raise self.error(f"expected one of {', '.join(parts)}, got {part}")
         examined = self.env.examined
         text = parts[part](examined["findings"])
         if part == "totals":
-            made = sentence("Figures", examined["executed"])
-            text += f"\n\n{made}"
+            text += f"\n\n{sentence('Figures', examined['executed'])}"
         return self.parse_text_to_nodes(text)
 
 
@@ -97,17 +90,11 @@ def blind(findings):
     """How the reports on six sets of unseen answers were graded."""
     folder = ROOT / "tests/practice"
     sets = {
-        title: [
-            answer for path in sorted(folder.glob(name)) for answer in read_toml(path)["answer"]
-        ]
-        for title, name in (
-            ("Sixth set", "unseen_sixth.toml"),
-            ("Fifth set", "unseen_fifth.toml"),
-            ("Fourth set", "unseen_fourth.toml"),
-            ("Third set", "unseen_third.toml"),
-            ("First set", "unseen/*.toml"),
-        )
+        f"{number.capitalize()} set": read_toml(folder / f"unseen_{number}.toml")["answer"]
+        for number in ("sixth", "fifth", "fourth", "third")
     }
+    parts = [read_toml(path)["answer"] for path in sorted(folder.glob("unseen/*.toml"))]
+    sets["First set"] = sum(parts, [])
     second = read_toml(folder / "unseen_second.toml")["exercise"]
     answers = [answer for each in sets.values() for answer in each]
     right = len(second) + sum(answer["kind"] == "right" for answer in answers)

@@ -28,9 +28,7 @@ class Explorable(Figure):
 
     def run(self):
         (name,) = self.arguments
-        script = STATIC / "explorables" / f"{name}.js"
-        if not script.exists():
-            raise self.error(f"{script} is not there")
+        self.depend_on(STATIC / "explorables" / f"{name}.js")
         still = STATIC / "stills" / f"{name}.html"
         self.env.note_dependency(str(still))
         drawn = still.read_text(encoding="utf-8") if still.exists() else ""

@@ -123,6 +123,13 @@ class Figure(SphinxDirective):
     def load(self, *scripts):
         load(self.env, *scripts)
 
+    def depend_on(self, *paths):
+        """Draw anew what comes from these files when they change; each has to be there."""
+        for path in paths:
+            if not path.exists():
+                raise self.error(f"{path} is not there")
+            self.env.note_dependency(str(path))
+
     def figure(self, html, classes, name=None, caption=("caption",)):
         """A container of HTML and the caption, which is in one of its own if it has a class.
 

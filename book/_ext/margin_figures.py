@@ -160,11 +160,7 @@ class MarginFigure(Figure):
 
     def run(self):
         (name,) = self.arguments
-        source = FIGURES / f"{name}.py"
-        if not source.exists():
-            raise self.error(f"{source} is not there")
-        for path in (source, Path(__file__), *PACKAGE.rglob("*.py")):
-            self.env.note_dependency(str(path))
+        self.depend_on(FIGURES / f"{name}.py", Path(__file__), *PACKAGE.rglob("*.py"))
         return self.figure(drawn(name).svg(), ["margin", "margin-figure"], caption=())
 
 

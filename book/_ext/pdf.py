@@ -16,7 +16,9 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import (
     ArrayObject,
     BooleanObject,
+    Destination,
     DictionaryObject,
+    Fit,
     NameObject,
     NumberObject,
     TextStringObject,
@@ -241,15 +243,9 @@ def join_links(page, name, places, pages):
         if found:
             there, top = found
             link.pop("/A", None)
-            link[NameObject("/Dest")] = ArrayObject(
-                [
-                    there.indirect_reference,
-                    NameObject("/XYZ"),
-                    NumberObject(0),
-                    NumberObject(round(float(top))),
-                    NumberObject(0),
-                ]
-            )
+            fit = Fit.xyz(left=0, top=round(float(top)), zoom=0)
+            destination = Destination("", there.indirect_reference, fit)
+            link[NameObject("/Dest")] = destination.dest_array
             kept.append(reference)
     if "/Annots" in page:
         page[NameObject("/Annots")] = kept
