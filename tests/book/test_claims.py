@@ -1,11 +1,12 @@
 """What a machine can find wrong in a sentence: each rule, and a planted sentence that breaks it."""
 
 import ast
+import json
 import re
 from functools import cache
 
-import nbformat
 import pytest
+from figures import glued_values
 from helpers.texts import ROOT, cells, prose, read
 from typeset import NUMBER, typeset
 
@@ -93,18 +94,7 @@ def broken_bounds(text, stored):
 
 @cache
 def stored_values(path):
-    data = [
-        (output.metadata.get("scrapbook", {}).get("name"), output.get("data", {}))
-        for cell in nbformat.read(ROOT / path, as_version=4).cells
-        for output in cell.get("outputs", ())
-        if output.output_type == "display_data"
-    ]
-    return {
-        name: ast.literal_eval(text)
-        for name, of_name in data
-        for kind, text in of_name.items()
-        if name and kind.endswith("text/plain") and re.fullmatch(r"[-\d.e+]+", text)
-    }
+    return glued_values(json.loads(read(ROOT / path)))
 
 
 @each_page

@@ -90,7 +90,7 @@ def test_every_value_follows_from_those_that_it_is_computed_from(name):
 @every_graph
 def test_every_cotangent_is_what_a_measurement_gives(name):
     graph = DESCRIBED[name]
-    given = [node for node in outputs(graph)]
+    given = outputs(graph)
     for node in graph.nodes.values():
         if node.cotangent is None or node in given:
             continue
@@ -168,7 +168,7 @@ def test_nothing_overlaps_and_nothing_stands_outside(name, layout):
 @every_drawing
 def test_every_graph_stands_on_a_page(name):
     pages = (ROOT / "book").glob("*.md")
-    assert any(f"{{graph}} {name}\n" in page.read_text("utf-8") for page in pages)
+    assert any(f"{{graph}} {name}\n" in read(page) for page in pages)
 
 
 def test_every_graph_of_a_section_backward_has_steps_in_the_text_before_it():

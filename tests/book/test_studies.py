@@ -12,12 +12,8 @@ from helpers.texts import ROOT
 import studies
 from studies.__main__ import NAMES, key
 
-QUICK = (
-    "bet",
-    "local_steps",
-    "optimizers",
-    "residual",
-)  # in seconds, and rounding does not decide the end
+# In seconds, and rounding does not decide the end.
+QUICK = ("bet", "local_steps", "optimizers", "residual")
 
 
 @pytest.mark.parametrize("name", NAMES)

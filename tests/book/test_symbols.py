@@ -6,12 +6,12 @@ from xml.etree import ElementTree
 import course
 import graphs
 import pytest
-from helpers.texts import ROOT
+from helpers.texts import ROOT, read
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in ROOT.glob("book/*.md")}
+TEXTS = {path.stem: read(path) for path in ROOT.glob("book/*.md")}
 LISTED = {
     page: re.findall(r"^```\{source\} .*\n((?:.+\n)*?)```", text, re.MULTILINE)
     for page, text in TEXTS.items()
