@@ -1,6 +1,5 @@
 """Numbers count, not how they lie in memory; and nothing that is given is written to."""
 
-from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -88,29 +87,28 @@ def plain(array):
     return array.copy(order="C")
 
 
-def run_op(op, arrays, settings, dy, lay):
-    arrays, settings = read_only(arrays, lay), read_only(settings, lay)
-    y, cache = op.forward(*arrays.values(), **settings)
-    (dy,) = read_only([dy], lay)
-    return {"y": y} | op.gradients(dy, cache)
-
-
-def run_layer(layer, inputs, context, dy, lay):
-    y, cache = layer.forward(*read_only(inputs, lay), *read_only(context, lay))
-    (dy,) = read_only([dy], lay)
-    return {"y": y} | gradients_of(layer, dy, cache)
-
-
-def draw_op(rng, op):
+def runs_of_op(rng, op):
+    """Draw arrays; return what lays them out and gives the output and all gradients."""
     arrays = op.draw(rng, np.float64)
     y, _ = op.forward(*arrays.values(), **op.settings)
-    return arrays, op.settings, np.asarray(normal(rng, np.shape(y)))
+    dy = np.asarray(normal(rng, np.shape(y)))
+
+    def run(lay):
+        y, cache = op.forward(*read_only(arrays, lay).values(), **read_only(op.settings, lay))
+        return {"y": y} | op.gradients(*read_only([dy], lay), cache)
+
+    return run
 
 
-def draw_layer(rng, case):
+def runs_of_layer(rng, case):
     layer, *inputs = case.draw(rng, np.float64)
-    y, _ = layer.forward(*inputs, *case.context)
-    return layer, inputs, case.context, normal(rng, y.shape)
+    dy = normal(rng, layer.forward(*inputs, *case.context)[0].shape)
+
+    def run(lay):
+        y, cache = layer.forward(*read_only([*inputs, *case.context], lay))
+        return {"y": y} | gradients_of(layer, *read_only([dy], lay), cache)
+
+    return run
 
 
 def assert_same(found, expected):
@@ -119,63 +117,58 @@ def assert_same(found, expected):
         assert np.shape(found[name]) == np.shape(array), name
 
 
-def in_each_layout(run):
-    """Return what a run comes to in each layout, and what it has to: that in the plain one."""
+def assert_same_in_each_layout(run):
     found, expected, right = {}, {}, run(plain)
     for layout, lay in LAYOUTS.items():
         found |= {f"{layout}: {name}": array for name, array in run(lay).items()}
         expected |= {f"{layout}: {name}": array for name, array in right.items()}
-    return found, expected
+    assert_same(found, expected)
+
+
+def assert_same_in_mixtures(run, rng):
+    expected = run(plain)
+    for _ in range(20):
+        assert_same(run(mixed(rng)), expected)
+
+
+def assert_same_without_being_stored(run, axis):
+    repeat = broadcast(axis)
+    assert_same(run(repeat), run(lambda array: plain(repeat(array))))
 
 
 @every_op
 def test_ops_do_not_depend_on_the_layout(rng, op):
-    drawn = draw_op(rng, op)
-    assert_same(*in_each_layout(partial(run_op, op, *drawn)))
+    assert_same_in_each_layout(runs_of_op(rng, op))
 
 
 @every_op
 def test_ops_do_not_depend_on_a_mixture_of_layouts(rng, op):
-    drawn = draw_op(rng, op)
-    expected = run_op(op, *drawn, plain)
-    for _ in range(20):
-        assert_same(run_op(op, *drawn, mixed(rng)), expected)
+    assert_same_in_mixtures(runs_of_op(rng, op), rng)
 
 
 @pytest.mark.parametrize("axis", range(4))
 @every_op
 def test_ops_take_numbers_that_are_repeated_without_being_stored(rng, op, axis):
-    arrays, settings, dy = draw_op(rng, op)
-    arrays, dy = read_only(arrays, broadcast(axis)), broadcast(axis)(dy)
-    expected = run_op(op, arrays, settings, dy, plain)
-    assert_same(run_op(op, arrays, settings, dy, lambda array: array), expected)
+    assert_same_without_being_stored(runs_of_op(rng, op), axis)
 
 
 @pytest.mark.slow
 @every_layer
 def test_layers_do_not_depend_on_the_layout(rng, case):
-    drawn = draw_layer(rng, case)
-    assert_same(*in_each_layout(partial(run_layer, *drawn)))
+    assert_same_in_each_layout(runs_of_layer(rng, case))
 
 
 @pytest.mark.slow
 @every_layer
 def test_layers_do_not_depend_on_a_mixture_of_layouts(rng, case):
-    drawn = draw_layer(rng, case)
-    expected = run_layer(*drawn, plain)
-    for _ in range(20):
-        assert_same(run_layer(*drawn, mixed(rng)), expected)
+    assert_same_in_mixtures(runs_of_layer(rng, case), rng)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("axis", range(3))
 @every_layer
 def test_layers_take_numbers_that_are_repeated_without_being_stored(rng, case, axis):
-    layer, inputs, context, dy = draw_layer(rng, case)
-    inputs, dy = read_only(inputs, broadcast(axis)), broadcast(axis)(dy)
-    expected = run_layer(layer, inputs, context, dy, plain)
-    found = run_layer(layer, inputs, context, dy, lambda array: array)
-    assert_same(found, expected)
+    assert_same_without_being_stored(runs_of_layer(rng, case), axis)
 
 
 @every_layout
