@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from helpers.cut_bert import B, D, L, T, Training, batch, bert, train_cut, trainings
+from helpers.cut_models import assert_gradients_of_one_process
 from helpers.ranks import on_mpi, on_processes
 from helpers.witnesses import assert_close, assert_same_bits
 
@@ -29,23 +30,7 @@ ties = pytest.mark.parametrize("tied", [True, False], ids=["tied", "own"])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_gradients_are_those_of_one_process(size, sequence, placement, tied, dropout):
     model, inputs = bert(placement, tied, dropout), batch(np.random.default_rng(3))
-
-    def generator():
-        return np.random.default_rng(4)
-
-    expected, gradients = model.loss_and_gradients(*inputs, rng=generator())
-
-    def work(c):
-        part = TensorParallelBert(model, c, sequence)
-        loss, grads = part.loss_and_gradients(*inputs, rng=generator())
-        assert grads.keys() == part.parameters().keys()
-        return loss, part.gather(grads)
-
-    results = on_threads(size, work)
-    assert len({loss for loss, _ in results}) == 1
-    for loss, found in results:
-        assert loss == pytest.approx(expected, rel=1e-13)
-        assert_close(found, gradients, 1e-12)
+    assert_gradients_of_one_process(TensorParallelBert, model, inputs, size, sequence)
 
 
 def test_without_a_generator_nothing_is_dropped():

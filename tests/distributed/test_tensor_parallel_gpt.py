@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from helpers.cut_gpt import B, D, K, L, T, Training, V, batch, gpt, train_cut, trained_and_sent
+from helpers.cut_models import assert_gradients_of_one_process
 from helpers.ranks import on_mpi, on_processes
 from helpers.witnesses import assert_close, assert_same_bits
 
@@ -39,24 +40,7 @@ def sharers(size, key_heads):
 @fitting
 def test_gradients_are_those_of_one_process(key_heads, size, sequence):
     model, inputs = gpt(key_heads, dropout=0.2), batch(np.random.default_rng(3))
-
-    def generator():
-        return np.random.default_rng(4)
-
-    expected, gradients = model.loss_and_gradients(*inputs, rng=generator())
-
-    def work(c):
-        part = TensorParallelGpt(model, c, sequence)
-        loss, grads = part.loss_and_gradients(*inputs, rng=generator())
-        assert grads.keys() == part.parameters().keys()
-        return loss, part.gather(grads), part.norm(grads)
-
-    results = on_threads(size, work)
-    assert len({(loss, norm) for loss, _, norm in results}) == 1
-    for loss, found, norm in results:
-        assert loss == pytest.approx(expected, rel=1e-13)
-        assert norm == pytest.approx(global_norm(gradients), rel=1e-13)
-        assert_close(found, gradients, 1e-12)
+    assert_gradients_of_one_process(TensorParallelGpt, model, inputs, size, sequence)
 
 
 @pytest.mark.equation("eq:tied-vocabulary-parallel")
@@ -65,16 +49,7 @@ def test_gradients_are_those_of_one_process(key_heads, size, sequence):
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_tables_and_transforms_of_every_kind(size, transform, tied):
     model, inputs = gpt(12, tied, transform, bias=False), batch(np.random.default_rng(3))
-    expected, gradients = model.loss_and_gradients(*inputs)
-
-    def work(c):
-        part = TensorParallelGpt(model, c)
-        loss, grads = part.loss_and_gradients(*inputs)
-        return loss, part.gather(grads)
-
-    for loss, found in on_threads(size, work):
-        assert loss == pytest.approx(expected, rel=1e-13)
-        assert_close(found, gradients, 1e-12)
+    assert_gradients_of_one_process(TensorParallelGpt, model, inputs, size)
 
 
 @pytest.mark.equation("eq:shared-key-heads")

@@ -1,12 +1,14 @@
 """A BERT that 1, 2, 3 or 4 ranks can share, alone and cut."""
 
+from functools import partial
+
 import numpy as np
+from helpers import cut_models
 from helpers.witnesses import randomise
 
 from transformer_core.distributed import TensorParallelBert
 from transformer_core.layers import LayerSpec
 from transformer_core.models import Bert, StackSpec
-from transformer_core.optim import AdamW
 from transformer_core.ranks import grid
 
 B, T, D, H, F, V, L = 3, 12, 24, 12, 17, 13, 2  # 2, 3 and 4 divide neither F nor V
@@ -29,46 +31,13 @@ def batch(rng, batch=B):
     return ids, targets, masked, keep, rng.integers(2, size=(batch, T))
 
 
-class Training:
-    """A model with its optimiser: whole, or cut."""
-
-    def __init__(self, model, whole=None, batch=batch):
-        self.model, self.batch = model, batch
-        # The biases of the keys have the gradient 0. A smaller eps makes steps of its rounding.
-        self.optimizer = AdamW(model.parameters, 1e-2, eps=1e-6)
-        if whole:
-            parameters, moments, self.optimizer.steps = whole
-            copy(model.cut(parameters), model.parameters())
-            copy(model.cut(moments), self.optimizer.state())
-
-    def run(self, steps):
-        """Take the steps from..to, each with its own batch and drops; the norm is clipped."""
-        losses = []
-        for step in steps:
-            rng = np.random.default_rng(step)
-            loss, grads = self.model.loss_and_gradients(*self.batch(rng), rng=rng)
-            self.optimizer.step(grads, max_norm=0.5)
-            losses.append(loss)
-        return losses
-
-    def gathered(self):
-        """Return what a checkpoint holds."""
-        return (
-            self.model.gather(self.model.parameters()),
-            self.model.gather(self.optimizer.state()),
-            self.optimizer.steps,
-        )
+Training = partial(cut_models.Training, batch=batch)
 
 
-def copy(arrays, into):
-    for name, array in arrays.items():
-        into[name][...] = array
-
-
-def train_cut(communicator, sequence, steps=range(5), **settings):
+def train_cut(communicator, sequence, **settings):
     """Train a cut model, and return the losses and the whole parameters."""
     model = TensorParallelBert(bert(**settings), communicator, sequence)
-    losses = Training(model).run(steps)
+    losses = Training(model).run(range(5))
     return {"losses": np.array(losses)} | model.gather(model.parameters())
 
 

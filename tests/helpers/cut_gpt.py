@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from helpers import cut_bert
+from helpers import cut_models
 from helpers.witnesses import randomise
 
 from transformer_core.distributed import TensorParallelGpt
@@ -27,7 +27,7 @@ def batch(rng):
     return tuple(rng.integers(V, size=(2, B, T)))
 
 
-Training = partial(cut_bert.Training, batch=batch)
+Training = partial(cut_models.Training, batch=batch)
 
 
 def train_cut(communicator, sequence=False, **settings):
