@@ -9,7 +9,6 @@ import pytest
 from helpers.small_trainings import cut, edit
 
 from transformer_core.__main__ import main
-from transformer_core.foundation.files import from_safetensors
 from transformer_core.tasks.bert import load, recipe
 from transformer_core.tasks.bert.masking import mask
 from transformer_core.tasks.bert.mini_bert import measure
@@ -38,8 +37,7 @@ def test_it_learns_and_prints_what_it_learned(tmp_path, train, capsys):
     assert bert > 2 * top
 
     model, _ = load(folder)
-    path = folder / "blocks.safetensors"
-    held_out = from_safetensors(path, path.read_bytes())[0]["held_out"]
+    held_out = dict(Run(folder).arrays("blocks.safetensors"))["held_out"]
     inputs, masked = mask(held_out, 60, np.random.default_rng([0, 2]))
     _, accuracy = measure(model, inputs, held_out, masked)
     assert bert == pytest.approx(100 * accuracy, abs=0.006)
@@ -64,8 +62,7 @@ def test_a_run_is_on_disk(uninterrupted, text, files):
 
 
 def parameters(folder):
-    path = folder / "checkpoint.safetensors"
-    return {name: a.tobytes() for name, a in from_safetensors(path, path.read_bytes())[0].items()}
+    return {name: array.tobytes() for name, array in Run(folder).arrays()}
 
 
 @pytest.mark.slow

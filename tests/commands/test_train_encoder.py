@@ -1,6 +1,5 @@
 import io
 import re
-import shutil
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from types import SimpleNamespace
@@ -67,28 +66,6 @@ def test_the_printed_errors_are_those_of_the_checkpoint(finished):
     errors = [((encoder.forward(inputs)[0] - targets) ** 2).mean() for inputs, targets in samples]
     errors.append((samples[1][1] ** 2).mean())
     assert finished.figures == pytest.approx(errors, abs=6e-6)
-
-
-def test_a_killed_run_resumed_equals_an_uninterrupted_one_bit_by_bit(
-    tmp_path, train, uninterrupted, files, monkeypatch
-):
-    copy = tmp_path / "copy"
-    save_arrays = Run.save_arrays
-    calls = []
-
-    def save_and_copy(run, *arguments):
-        save_arrays(run, *arguments)
-        calls.append(1)
-        if len(calls) == 1:  # what a power cut would leave
-            shutil.copytree(run.folder, copy)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Run, "save_arrays", save_and_copy)
-        train(tmp_path / "killed", "--epochs", "12")
-    assert len(Run(copy).history()) == 5
-
-    assert train(copy, "--resume") == 0
-    assert files(copy) == files(uninterrupted)
 
 
 def test_a_run_that_is_older_than_a_field_of_the_spec_is_loaded(tmp_path, train, monkeypatch):

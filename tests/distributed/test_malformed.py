@@ -12,6 +12,7 @@ from helpers.malformed import (
     not_negative,
     on_two,
     positive,
+    public_names,
     rate,
     whole,
 )
@@ -166,14 +167,6 @@ def sharded(kind):
 RANK = Choice(0, [2, -1, None, "0", 0.0, 0.5, [0], 10**30, True])
 PAIR = {"a": "anything 6 7", "b": "anything 7"}
 PIECES = Named(free=True, **{"a": "anything 6 7", "hidden.weight": "anything 6 7"})
-FUSED = Named(
-    free=True,
-    **{"a": "anything 6", "m.encoder.layer_0.attention.branch.output.weight": "anything 6 9"},
-)
-FUSED_GPT = Named(
-    free=True,
-    **{"a": "anything 6", "m.decoder.layer_0.attention.branch.output.weight": "anything 6 9"},
-)
 CUTS = {"hidden.weight": Cut(1)}
 GRADS = Named(free=True, **{"a": "reals 6", "hidden.weight": "reals 6 7"})
 MASKED = {
@@ -216,9 +209,6 @@ CUT = {
         vocabulary=Choice(9, [1]),
         **MASKED,
     ),
-    "TensorParallelBert.cut": call(with_bert(TensorParallelBert.cut), arrays=FUSED),
-    "TensorParallelBert.gather": call(with_bert(TensorParallelBert.gather), arrays=FUSED),
-    "TensorParallelBert.norm": call(with_bert(TensorParallelBert.norm), grads=GRADS),
     "TensorParallelGpt": call(
         on_two(of_cut_gpt),
         heads=Choice(2, [1, 3]),
@@ -227,9 +217,6 @@ CUT = {
         weights=Choice(None, [X]),
         keep="mask B 2 4 4",
     ),
-    "TensorParallelGpt.cut": call(with_gpt(TensorParallelGpt.cut), arrays=FUSED_GPT),
-    "TensorParallelGpt.gather": call(with_gpt(TensorParallelGpt.gather), arrays=FUSED_GPT),
-    "TensorParallelGpt.norm": call(with_gpt(TensorParallelGpt.norm), grads=GRADS),
     "VocabularyEmbedding.forward": {"ids": "ids ..."},
     "cut": call(lambda arrays: distributed.cut(arrays, CUTS, ALONE), arrays=PIECES),
     "gather": call(lambda arrays: distributed.gather(arrays, CUTS, ALONE), arrays=PIECES),
@@ -258,6 +245,16 @@ CUT = {
         vocabulary=Setting(9, lambda v: False),
     ),
 }
+
+for kind, with_model, stack in (
+    (TensorParallelBert, with_bert, "encoder"),
+    (TensorParallelGpt, with_gpt, "decoder"),
+):
+    fused = {"a": "anything 6", f"m.{stack}.layer_0.attention.branch.output.weight": "anything 6 9"}
+    CUT[f"{kind.__name__}.norm"] = call(with_model(kind.norm), grads=GRADS)
+    for way in ("cut", "gather"):
+        line = call(with_model(getattr(kind, way)), arrays=Named(free=True, **fused))
+        CUT[f"{kind.__name__}.{way}"] = line
 
 PIPELINE = {
     "PipelineBert": call(
@@ -327,24 +324,14 @@ for kind in (ShardedOptimizer, ShardedParameters):
 LINES = CUT | PIPELINE | LOCAL | SHARDED
 # What takes nothing but objects of the package, or is called by the package alone.
 WITHOUT = {
-    "ColumnParallel.set_parameters",
-    "ParallelReadout.set_parameters",
-    "ParallelSelfAttention.set_parameters",
-    "RowParallel.set_parameters",
-    "SequenceParallelEncoder.set_parameters",
     "VocabularyEmbedding",
     "cuts_of",
     "ParallelFeedForward",
-    "ParallelFeedForward.set_parameters",
-    "VocabularyEmbedding.set_parameters",
-    "TensorParallelBert.set_parameters",
-    "TensorParallelGpt.set_parameters",
     # What both models of it have a line for.
     "TensorParallelModel",
     "TensorParallelModel.cut",
     "TensorParallelModel.gather",
     "TensorParallelModel.norm",
-    "TensorParallelModel.set_parameters",
     "ColumnParallel",
     "DataParallel.map",
     "DataParallel.over_ranks",
@@ -371,5 +358,6 @@ WITHOUT = {
     "ShardedParameters.enclosed",
     "ShardedParameters.gathered",
 }
+WITHOUT |= {name for name, _ in public_names(distributed) if name.endswith(".set_parameters")}
 TABLE = Table("tests/distributed/test_malformed.py", [distributed], LINES, (), OBJECTS, WITHOUT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = TABLE.tests()

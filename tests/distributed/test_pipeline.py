@@ -77,13 +77,6 @@ def test_two_stages_and_two_micro_batches_slot_by_slot():
     assert one_forward_one_backward(2, 2) == [Step(*step) for step in expected]
 
 
-@pytest.mark.parametrize("stages, batches", [(0, 1), (1, 0), (1.0, 1), (True, 1)])
-@both
-def test_stages_and_micro_batches_are_counted_in_whole_numbers(schedule, stages, batches):
-    with pytest.raises(ValueError, match="expected a whole number of at least 1"):
-        schedule(stages, batches)
-
-
 def assert_parts_of(stages, loss, grads):
     """Every stage has the loss, and some of the gradients."""
     for mine, part in stages:

@@ -18,6 +18,7 @@ from transformer_core.layers import Linear, MultiHeadSelfAttention
 from transformer_core.ranks import Communicator, on_threads
 
 SIZES = [1, 2, 3, 4]
+rng_of = np.random.default_rng
 
 
 @pytest.mark.equation("eq:conjugate-f-g")
@@ -41,10 +42,6 @@ def test_f_and_g_send_in_one_direction_each_an_all_reduce(size):
     nothing, sent = zip(*on_threads(size, work), strict=True)
     assert not any(nothing)
     assert sum(sent) == 2 * 2 * (size - 1) * x.nbytes
-
-
-def rng_of(seed):
-    return np.random.default_rng(seed)
 
 
 def linear_of(bias, x, dy):
@@ -133,13 +130,6 @@ def test_a_mask_that_is_not_for_all_heads_is_refused(rng):
 
     with pytest.raises(ValueError, match=r"keep: expected .* \(1, 12, 2, 2\), got"):
         on_threads(2, work)
-
-
-def test_heads_that_the_ranks_do_not_divide_are_refused(rng):
-    whole = MultiHeadSelfAttention(12, 4, rng, float)
-
-    with pytest.raises(ValueError, match="heads: expected a multiple of the 3 ranks"):
-        on_threads(3, lambda c: cut_attention(whole, c))
 
 
 @pytest.mark.parametrize("size", SIZES)

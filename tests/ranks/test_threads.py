@@ -106,15 +106,3 @@ def test_a_rank_that_hangs_ends_the_others_after_their_patience(communicate):
         on_threads(3, work, patience=0.3)
     assert time.monotonic() - since < 5
     free.set()
-
-
-@pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_ranks_are_counted_in_whole_numbers(size):
-    with pytest.raises(ValueError, match="size: expected a whole number"):
-        on_threads(size, lambda c: None)
-
-
-@pytest.mark.parametrize("patience", [0, -1, float("nan"), float("inf")])
-def test_patience_is_a_positive_time(patience):
-    with pytest.raises(ValueError, match="patience: expected a positive number"):
-        on_threads(2, lambda c: None, patience=patience)

@@ -130,7 +130,10 @@ WITHOUT = {
     "load_settings",
     "rounded_arrays",
 }
-TRAINING = Table("tests/training/test_malformed.py", [training], LINES, without=WITHOUT)
+# What names a parameter, a file, a step or a setting.
+INDIRECT = {"Run.load_checkpoint", "Run.read", "Run.save_checkpoint", "train", "train_on_disk"}
+FILE = "tests/training/test_malformed.py"
+TRAINING = Table(FILE, [training], LINES, without=WITHOUT, indirect=INDIRECT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = (
     TRAINING.tests()
 )
