@@ -15,7 +15,7 @@ LAG = "(torch.arange(9)[:, None] - torch.arange(9)).to(x)"
 OFF_BY_ONE = "hidden.exp() / (1 + hidden.exp().sum(-1, keepdim=True))"
 KEEP = "keep & ((torch.arange(source) > 0) | (lag == 0))"
 # The family, a line of the program and what is written in its place, where this is seen first,
-# a word that a right name of the cause would have, and the verdict of the first run.
+# and a word that a right name of the cause would have.
 PLANTED = {
     "logits capped": (
         "gpt2",
@@ -23,7 +23,6 @@ PLANTED = {
         'note("logits", 3 * torch.tanh(logits / 3))',
         "logits",
         "capped",
-        "located",
     ),
     "a loss on the normaliser": (
         "llama",
@@ -31,7 +30,6 @@ PLANTED = {
         "return total + 0.01 * logits.logsumexp(-1).square().mean()",
         "loss",
         "normaliser",
-        "located",
     ),
     "scores with a slope of the distance": (
         "gpt2",
@@ -39,7 +37,6 @@ PLANTED = {
         f"q @ k.transpose(-1, -2) * scale - {SLOPES} * {LAG}",
         "layers.0.attention.scores",
         "distance",
-        "located",
     ),
     "softmax with one more in its sum": (
         "llama",
@@ -47,7 +44,6 @@ PLANTED = {
         f'note(p + "weights", {OFF_BY_ONE})',
         "layers.0.attention.weights",
         "one more",
-        "located",
     ),
     "gradient of the table by frequency": (
         "gpt2",
@@ -55,7 +51,6 @@ PLANTED = {
         'x = F.embedding(ids, self.p["token_embedding.weight"], scale_grad_by_freq=True)',
         "gradient.parameter.token_embedding.weight",
         "frequency",
-        "located",
     ),
     "values alone tiled": (
         "llama",
@@ -63,7 +58,6 @@ PLANTED = {
         "k, v = k.repeat_interleave(group, 1), v.repeat(1, group, 1, 1)",
         "layers.0.attention.context",
         "tiled",
-        "named",
     ),
     "first token hidden": (
         "gpt2",
@@ -71,7 +65,6 @@ PLANTED = {
         f'keep, mask = {KEEP}, self.s.get("mask")',
         "layers.0.attention.weights",
         "first",
-        "located",
     ),
     "keys detached": (
         "qwen",
@@ -79,7 +72,6 @@ PLANTED = {
         "kept, k = (k, v), k.detach()",
         "gradient.layers.1.attention.key_rotated",
         "detached",
-        "located",
     ),
     "a steeper sigmoid": (
         "llama",
@@ -87,23 +79,14 @@ PLANTED = {
         "act = lambda x: x * torch.sigmoid(1.5 * x)",
         "layers.0.feed_forward.hidden",
         "1.5",
-        "located",
     ),
-    "segments forgotten": (
-        "bert",
-        "[segments]",
-        "[0 * segments]",
-        "embedding_sum",
-        "segment",
-        "located",
-    ),
+    "segments forgotten": ("bert", "[segments]", "[0 * segments]", "embedding_sum", "segment"),
     "positions from the end": (
         "gpt2",
         "[first : first + ids.shape[1]]",
         "[: ids.shape[1]].flip(0)",
         "embedding",
         "end",
-        "located",
     ),
     "branches in parallel": (
         "llama",
@@ -111,25 +94,23 @@ PLANTED = {
         'note(p + "norm", self.norm(p + "norm", y := y if "feed" in p else x))',
         "layers.0.feed_forward.norm",
         "parallel",
-        "located",
     ),
 }
+NAMED = {"values alone tiled"}  # by the first run, which located all others
 
 
 @pytest.mark.parametrize("case", PLANTED)
 def test_the_verdict_is_that_of_the_first_run(doctor, monkeypatch, case):
-    family, line, wrong, name, cause, first = PLANTED[case]
+    family, line, wrong, name, cause = PLANTED[case]
     source = inspect.getsource(programs.Net)
     assert source.count(line) == 1
     names = dict(vars(programs))
     exec(source.replace(line, wrong), names)
     monkeypatch.setattr("parity.test_doctor.Net", names["Net"])
     how, report = verdict(doctor(*both(family)), name, cause)
-    assert how == first, report
+    assert how == ("named" if case in NAMED else "located"), report
 
 
 def test_the_page_says_how_many_were_located_and_named():
-    verdicts = [first for *_, first in PLANTED.values()]
-    assert len(verdicts) == 12 and "wrong" not in verdicts
     page = " ".join(read(ROOT / "book/doctor.md").split())
-    assert f"12 were located, {verdicts.count('named')} was named" in page
+    assert f"{len(PLANTED)} were located, {len(NAMED)} was named" in page

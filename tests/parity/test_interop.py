@@ -24,71 +24,41 @@ SCALED = {
     "original_max_position_embeddings": 16,
 }
 LINEAR = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
+BERT, GPT2 = "BertForMaskedLM", "GPT2LMHeadModel"
+LLAMA, QWEN3 = "LlamaForCausalLM", "Qwen3ForCausalLM"
+SEVERAL = {"hidden_act": "silu", "type_vocab_size": 3, "layer_norm_eps": 1e-5}
+TANH = {"hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": 1e-5}
+BIASES = {"rope_parameters": LINEAR, "attention_bias": True, "rms_norm_eps": 1e-5}
+WINDOWS = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+LARGE = SMALL | {"num_hidden_layers": 1, "num_key_value_heads": 8}
+LLAMA_1B = {"hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 32}
+QWEN3_06B = {"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16}
 CASES = {
-    "bert": ("BertForMaskedLM", SMALL),
-    "bert, one head": ("BertForMaskedLM", SMALL | {"num_attention_heads": 1, "hidden_act": "relu"}),
-    "bert, gelu_new": ("BertForMaskedLM", SMALL | {"hidden_act": "gelu_new"}),
-    "bert, three segments": (
-        "BertForMaskedLM",
-        SMALL | {"hidden_act": "silu", "type_vocab_size": 3, "layer_norm_eps": 1e-5},
-    ),
-    "bert, base": ("BertForMaskedLM", SMALL | BASE),
+    "bert": (BERT, SMALL),
+    "bert, one head": (BERT, SMALL | {"num_attention_heads": 1, "hidden_act": "relu"}),
+    "bert, gelu_new": (BERT, SMALL | {"hidden_act": "gelu_new"}),
+    "bert, three segments": (BERT, SMALL | SEVERAL),
+    "bert, base": (BERT, SMALL | BASE),
     "bert, pooler": ("BertModel", SMALL),
-    "gpt2": ("GPT2LMHeadModel", SMALL),
-    "gpt2, inner": ("GPT2LMHeadModel", SMALL | {"n_inner": 17}),
-    "gpt2, gelu": ("GPT2LMHeadModel", SMALL | {"activation_function": "gelu"}),
-    "gpt2, relu": ("GPT2LMHeadModel", SMALL | {"activation_function": "relu", "n_head": 1}),
-    "gpt2, not tied": ("GPT2LMHeadModel", SMALL | {"tie_word_embeddings": False}),
-    "gpt2, base": ("GPT2LMHeadModel", SMALL | BASE),
-    "llama": ("LlamaForCausalLM", SHARED),
-    "llama, one key head": ("LlamaForCausalLM", SHARED | {"num_key_value_heads": 1}),
-    "llama, tied, biases": (
-        "LlamaForCausalLM",
-        SMALL | {"tie_word_embeddings": True, "attention_bias": True},
-    ),
-    "llama, linear": ("LlamaForCausalLM", SHARED | {"rope_parameters": LINEAR, "head_dim": 10}),
-    "llama, llama3": ("LlamaForCausalLM", SHARED | {"rope_parameters": SCALED, "head_dim": 8}),
-    "llama, geglu": (
-        "LlamaForCausalLM",
-        SHARED | {"hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": 1e-5},
-    ),
-    "llama, 1 billion": (
-        "LlamaForCausalLM",
-        {
-            "vocab_size": 61,
-            "hidden_size": 2048,
-            "intermediate_size": 8192,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 32,
-            "num_key_value_heads": 8,
-            "max_position_embeddings": 32,
-        },
-    ),
-    "qwen3": ("Qwen3ForCausalLM", SHARED | {"head_dim": 8}),
-    "qwen3, tied": ("Qwen3ForCausalLM", SHARED | {"head_dim": 6, "tie_word_embeddings": True}),
-    "qwen3, all heads": ("Qwen3ForCausalLM", SMALL | {"head_dim": 8, "num_key_value_heads": 4}),
-    "qwen3, windows": (
-        "Qwen3ForCausalLM",
-        SHARED
-        | {"head_dim": 8, "use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
-    ),
-    "qwen3, linear, biases": (
-        "Qwen3ForCausalLM",
-        SHARED
-        | {"head_dim": 8, "rope_parameters": LINEAR, "attention_bias": True, "rms_norm_eps": 1e-5},
-    ),
-    "qwen3, 0.6 billion": (
-        "Qwen3ForCausalLM",
-        SMALL
-        | {
-            "hidden_size": 1024,
-            "intermediate_size": 3072,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-        },
-    ),
+    "gpt2": (GPT2, SMALL),
+    "gpt2, inner": (GPT2, SMALL | {"n_inner": 17}),
+    "gpt2, gelu": (GPT2, SMALL | {"activation_function": "gelu"}),
+    "gpt2, relu": (GPT2, SMALL | {"activation_function": "relu", "n_head": 1}),
+    "gpt2, not tied": (GPT2, SMALL | {"tie_word_embeddings": False}),
+    "gpt2, base": (GPT2, SMALL | BASE),
+    "llama": (LLAMA, SHARED),
+    "llama, one key head": (LLAMA, SHARED | {"num_key_value_heads": 1}),
+    "llama, tied, biases": (LLAMA, SMALL | {"tie_word_embeddings": True, "attention_bias": True}),
+    "llama, linear": (LLAMA, SHARED | {"rope_parameters": LINEAR, "head_dim": 10}),
+    "llama, llama3": (LLAMA, SHARED | {"rope_parameters": SCALED, "head_dim": 8}),
+    "llama, geglu": (LLAMA, SHARED | TANH),
+    "llama, 1 billion": (LLAMA, LARGE | LLAMA_1B),
+    "qwen3": (QWEN3, SHARED | {"head_dim": 8}),
+    "qwen3, tied": (QWEN3, SHARED | {"head_dim": 6, "tie_word_embeddings": True}),
+    "qwen3, all heads": (QWEN3, SMALL | {"head_dim": 8, "num_key_value_heads": 4}),
+    "qwen3, windows": (QWEN3, SHARED | {"head_dim": 8} | WINDOWS),
+    "qwen3, linear, biases": (QWEN3, SHARED | {"head_dim": 8} | BIASES),
+    "qwen3, 0.6 billion": (QWEN3, LARGE | QWEN3_06B | {"head_dim": 128}),
 }
 
 

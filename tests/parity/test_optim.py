@@ -24,30 +24,19 @@ def groups(leaves):
     ]
 
 
+# Ours and theirs, each with its settings.
 OPTIMIZERS = {
-    "SGD": (
-        lambda parameters: SGD(parameters, PEAK),
-        lambda leaves: torch.optim.SGD(leaves.values(), PEAK),
-    ),
-    "momentum": (
-        lambda parameters: SGD(parameters, PEAK, 0.9),
-        lambda leaves: torch.optim.SGD(leaves.values(), PEAK, 0.9),
-    ),
-    "Adam": (
-        lambda parameters: Adam(parameters, PEAK),
-        lambda leaves: torch.optim.Adam(leaves.values(), PEAK),
-    ),
+    "SGD": (SGD, {}, torch.optim.SGD, {}),
+    "momentum": (SGD, {"momentum": 0.9}, torch.optim.SGD, {"momentum": 0.9}),
+    "Adam": (Adam, {}, torch.optim.Adam, {}),
     "Adam, other betas": (
-        lambda parameters: Adam(parameters, PEAK, 0.8, 0.95, 1e-3),
-        lambda leaves: torch.optim.Adam(leaves.values(), PEAK, (0.8, 0.95), 1e-3),
+        *(Adam, {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3}),
+        *(torch.optim.Adam, {"betas": (0.8, 0.95), "eps": 1e-3}),
     ),
-    "AdamW": (
-        lambda parameters: AdamW(parameters, PEAK, weight_decay=0.1),
-        lambda leaves: torch.optim.AdamW(groups(leaves), PEAK),
-    ),
+    "AdamW": (AdamW, {"weight_decay": 0.1}, torch.optim.AdamW, {}),  # in groups
     "AdamW, all decayed": (
-        lambda parameters: AdamW(parameters, PEAK, weight_decay=0.1, undecayed=()),
-        lambda leaves: torch.optim.AdamW(leaves.values(), PEAK, weight_decay=0.1),
+        *(AdamW, {"weight_decay": 0.1, "undecayed": ()}),
+        *(torch.optim.AdamW, {"weight_decay": 0.1}),
     ),
 }
 
@@ -75,8 +64,9 @@ def train(rng, name, clipped, differentiate):
     encoder = Reconstructor(spec, 1, rng, final_norm=True)
     parameters = encoder.parameters()
     leaves = {n: torch.tensor(a, requires_grad=True) for n, a in parameters.items()}
-    ours, theirs = OPTIMIZERS[name]
-    ours, theirs = ours(parameters), theirs(leaves)
+    ours, settings, theirs, their_settings = OPTIMIZERS[name]
+    ours = ours(parameters, PEAK, **settings)
+    theirs = theirs(groups(leaves) if name == "AdamW" else leaves.values(), PEAK, **their_settings)
     rates, clippings = schedule(theirs), 0
     for step in range(1, STEPS + 1):
         batch = normal(rng, (2, 4, 5, 6))

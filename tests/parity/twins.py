@@ -55,30 +55,20 @@ def attention_state(p):
     )
 
 
-def encoder_layer_state(p):
-    return join(
-        {
-            "self_attn": attention_state(part(p, "attention.branch")),
-            "norm1": norm_state(part(p, "attention.norm")),
-            "linear1": linear_state(part(p, "feed_forward.branch.hidden")),
-            "linear2": linear_state(part(p, "feed_forward.branch.output")),
-            "norm2": norm_state(part(p, "feed_forward.norm")),
-        }
-    )
+# The attentions of a layer, with the names that PyTorch has for them.
+ENCODER = {"attention": "self_attn"}
+DECODER = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
 
 
-def decoder_layer_state(p):
-    return join(
-        {
-            "self_attn": attention_state(part(p, "self_attention.branch")),
-            "norm1": norm_state(part(p, "self_attention.norm")),
-            "multihead_attn": attention_state(part(p, "cross_attention.branch")),
-            "norm2": norm_state(part(p, "cross_attention.norm")),
-            "linear1": linear_state(part(p, "feed_forward.branch.hidden")),
-            "linear2": linear_state(part(p, "feed_forward.branch.output")),
-            "norm3": norm_state(part(p, "feed_forward.norm")),
-        }
-    )
+def layer_state(p, attentions):
+    state = {}
+    for ours, theirs in attentions.items():
+        state[theirs] = attention_state(part(p, f"{ours}.branch"))
+    for i, branch in enumerate((*attentions, "feed_forward"), start=1):
+        state[f"norm{i}"] = norm_state(part(p, f"{branch}.norm"))
+    for i, name in enumerate(("hidden", "output"), start=1):
+        state[f"linear{i}"] = linear_state(part(p, f"feed_forward.branch.{name}"))
+    return join(state)
 
 
 def stack_state(layers, norm):
@@ -270,7 +260,7 @@ def residual(layer, p, x, *context):
 
 def encoder_layer(layer, p, x, keep=None):
     mask = blocked(keep, layer.attention.branch.heads, x, x)
-    module, state = encoder_layer_module(layer), encoder_layer_state(p)
+    module, state = encoder_layer_module(layer), layer_state(p, ENCODER)
     return call(module, state, (x, mask), strict=True)
 
 
@@ -282,7 +272,7 @@ def decoder_layer(layer, p, x, source, keep=None, source_keep=None):
         return run(layer.feed_forward, part(p, "feed_forward"), x)
     heads = layer.self_attention.branch.heads
     masks = blocked(keep, heads, x, x), blocked(source_keep, heads, x, source)
-    module, state = decoder_layer_module(layer), decoder_layer_state(p)
+    module, state = decoder_layer_module(layer), layer_state(p, DECODER)
     return call(module, state, (x, source, *masks), strict=True)
 
 
@@ -294,7 +284,7 @@ def encoder(model, p, x, keep=None):
         norm_module(model.final_norm),
         enable_nested_tensor=False,
     )
-    states = (encoder_layer_state(part(p, f"layer_{i}")) for i in range(len(model.layers)))
+    states = (layer_state(part(p, f"layer_{i}"), ENCODER) for i in range(len(model.layers)))
     mask = blocked(keep, first.attention.branch.heads, x, x)
     return call(module, stack_state(states, norm), (x, mask), strict=True)
 
@@ -310,7 +300,7 @@ def decoder(model, p, x, source, keep, source_keep):
     module = nn.TransformerDecoder(
         decoder_layer_module(first), count, norm_module(model.final_norm)
     )
-    states = (decoder_layer_state(part(p, f"layer_{i}")) for i in range(count))
+    states = (layer_state(part(p, f"layer_{i}"), DECODER) for i in range(count))
     heads = first.self_attention.branch.heads
     masks = blocked(keep, heads, x, x), blocked(source_keep, heads, x, source)
     return call(module, stack_state(states, norm), (x, source, *masks), strict=True)
