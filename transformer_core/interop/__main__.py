@@ -38,11 +38,8 @@ def make_parser():
         description="Run both passes of a folder of weights on three drawn sequences, and write "
         "all intermediate values, for 'compare' and for another program to start from.",
     )
-    command.add_argument(
-        "folder", help="with config.json and model.safetensors, or an id"
-    )
+    add_folder(command)
     command.add_argument("out", help="the .safetensors file to write")
-    command.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     command.set_defaults(run=record_values)
     command = commands.add_parser(
         "parity",
@@ -50,12 +47,16 @@ def make_parser():
         description="Print the table of contents of a folder: each array, its parameter here, the "
         "equation, and the errors of its value and of its gradient. Needs torch and transformers.",
     )
+    add_folder(command)
+    command.set_defaults(run=print_parity)
+    return parser
+
+
+def add_folder(command):
     command.add_argument(
         "folder", help="with config.json and model.safetensors, or an id"
     )
     command.add_argument("--dtype", choices=("float64", "float32"), default="float64")
-    command.set_defaults(run=print_parity)
-    return parser
 
 
 def record_values(options):

@@ -1,5 +1,6 @@
 """BERT: ``BertModel`` and ``BertForMaskedLM``."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,14 +40,10 @@ def plan(
         tie_word_embeddings=True,
     )
     width, vocabulary = config.number("hidden_size"), config.number("vocab_size")
-    hidden, layers = (
-        config.number("intermediate_size"),
-        config.number("num_hidden_layers", most=most),
-    )
-    length, segments = (
-        config.number("max_position_embeddings"),
-        config.number("type_vocab_size"),
-    )
+    hidden = config.number("intermediate_size")
+    layers = config.number("num_hidden_layers", most=most)
+    length = config.number("max_position_embeddings")
+    segments = config.number("type_vocab_size")
     masked = architecture == "BertForMaskedLM"
     pooler = pooler and not masked
 
@@ -74,12 +71,8 @@ def plan(
     if masked:
         rows = [row._replace(theirs=f"bert.{row.theirs}") for row in rows]
         rows += head(vocabulary, width)
-        readout = Row(
-            "cls.predictions.decoder.weight",
-            "readout.weight",
-            (vocabulary, width),
-            "eq:linear",
-            True,
+        (readout,) = dense(
+            "cls.predictions.decoder", "readout", (width, vocabulary), bias=False
         )
     return Plan(rows, build, readout, ("bert.pooler.", "cls.seq_relationship."))
 
@@ -88,47 +81,30 @@ def body(vocabulary, length, segments, width, hidden, layers):
     """The rows of embeddings and encoder."""
     rows = [
         embedding(
-            "embeddings.word_embeddings", "tokens", vocabulary, width, "eq:embedding"
-        ),
-        embedding(
-            "embeddings.position_embeddings",
-            "positions",
-            length,
-            width,
-            "eq:learned-positions",
-        ),
-        embedding(
-            "embeddings.token_type_embeddings",
-            "segments",
-            segments,
-            width,
-            "eq:bert-input",
-        ),
-        *norm("embeddings.LayerNorm", "embedding_norm", width),
+            f"embeddings.{theirs}_embeddings", ours, size, width, f"eq:{equation}"
+        )
+        for theirs, ours, size, equation in (
+            ("word", "tokens", vocabulary, "embedding"),
+            ("position", "positions", length, "learned-positions"),
+            ("token_type", "segments", segments, "bert-input"),
+        )
     ]
+    rows += norm("embeddings.LayerNorm", "embedding_norm", width)
+    square, up, down = (width, width), (width, hidden), (hidden, width)
     for i in range(layers):
         theirs, ours = f"encoder.layer.{i}", f"encoder.layer_{i}"
+        its, attention = f"{theirs}.attention", f"{ours}.attention"
+        feed_forward = f"{ours}.feed_forward"
         for part, name in enumerate(("query", "key", "value")):
-            rows += dense(
-                f"{theirs}.attention.self.{name}",
-                f"{ours}.attention.branch.query_key_value",
-                (width, width),
-                part=part,
-            )
+            parameter = f"{attention}.branch.query_key_value"
+            rows += dense(f"{its}.self.{name}", parameter, square, part=part)
+        rows += dense(f"{its}.output.dense", f"{attention}.branch.output", square)
+        rows += norm(f"{its}.output.LayerNorm", f"{attention}.norm", width)
         rows += dense(
-            f"{theirs}.attention.output.dense",
-            f"{ours}.attention.branch.output",
-            (width, width),
+            f"{theirs}.intermediate.dense", f"{feed_forward}.branch.hidden", up
         )
-        rows += norm(
-            f"{theirs}.attention.output.LayerNorm", f"{ours}.attention.norm", width
-        )
-        branch = f"{ours}.feed_forward.branch"
-        rows += dense(
-            f"{theirs}.intermediate.dense", f"{branch}.hidden", (width, hidden)
-        )
-        rows += dense(f"{theirs}.output.dense", f"{branch}.output", (hidden, width))
-        rows += norm(f"{theirs}.output.LayerNorm", f"{ours}.feed_forward.norm", width)
+        rows += dense(f"{theirs}.output.dense", f"{feed_forward}.branch.output", down)
+        rows += norm(f"{theirs}.output.LayerNorm", f"{feed_forward}.norm", width)
     return rows
 
 
@@ -201,24 +177,16 @@ def published(model: Any) -> Any:
         )
     if attention.bias and model.segments and final is None:
         return model
-    plain = LayerSpec(
-        spec.width,
-        AttentionSpec(attention.heads, tile=attention.tile),
-        spec.hidden_width,
-        "post",
-        spec.norm,
-        spec.feed_forward,
-        spec.dropout,
-        spec.dtype,
-    )
+    plain = replace(spec, attention=replace(attention, bias=True))
     segments = len(model.segments.table) if model.segments else 1
-    rng = np.random.default_rng(0)
+    given, ends = (
+        (plain, model.stack, np.random.default_rng(0)),
+        (segments, True, False),
+    )
     made: Any = (
-        Bert(plain, model.stack, rng, True, segments, True, False, transform=True)
+        Bert(*given, True, *ends, transform=True)
         if masked
-        else BertEncoder(
-            plain, model.stack, rng, segments, True, False, bool(model.pooler)
-        )
+        else BertEncoder(*given, *ends, bool(model.pooler))
     )
     arrays = dict(model.parameters())
     for name, array in made.parameters().items():

@@ -126,9 +126,8 @@ class Values:
         choices = dict(self.choices)
         for name in names:
             keep(choices, name, changed)
-        return Values(
-            Recording(self.arrays, self.units), self.other, self.steps, choices
-        )
+        recording = Recording(self.arrays, self.units)
+        return Values(recording, self.other, self.steps, choices)
 
     def shapes(self, names: str) -> Iterator[tuple]:
         """Go through the shapes of what is recorded in either file under a kind of name."""
@@ -229,10 +228,8 @@ class Doctor:
 
     def __init__(self, ours: Recording, theirs: Recording):
         self.recordings = ours, theirs
-        names, every = (
-            set(ours.values) & set(theirs.values),
-            ours.values | theirs.values,
-        )
+        names = ours.values.keys() & theirs.values.keys()
+        every = ours.values | theirs.values
         by_plan = [steps_of(plan_of({*every}, pre)) for pre in (True, False)]
         known = by_plan[0].keys() | by_plan[1].keys()
         for side, recording in zip(("ours", "theirs"), self.recordings, strict=True):
@@ -247,15 +244,12 @@ class Doctor:
                 f"theirs: expected values that ours has too, such as {sample(ours.values)}, "
                 f"got {sample(theirs.values)}"
             )
-        self.unknown = sorted(
-            name for name in every.keys() - known if not is_leaf(name)
-        )
+        self.unknown = sorted(n for n in every.keys() - known if not is_leaf(n))
         for name in names - set(self.unknown):
             self.check_shapes(name)
         unit = max(max(recording.units.values()) for recording in self.recordings)
-        self.rounding = (
-            16 if unit > LOW else 5000
-        ) * unit  # what many steps make of it
+        roundings = 16 if unit > LOW else 5000  # what many steps make of one
+        self.rounding = roundings * unit
         self.mask = None
         if (mask := every.get("attention_mask")) is not None:
             check_shape("attention_mask", mask, "B", "T")
@@ -268,28 +262,22 @@ class Doctor:
                 self.recordings, self.recordings[::-1], self.placements, strict=True
             )
         ]
-        self.known = {
-            name: self.learn(name)
-            for name in self.sides[0].steps
-            if name in ours.values
-        }
+        steps = [name for name in self.sides[0].steps if name in ours.values]
+        self.known = {name: self.learn(name) for name in steps}
         self.order = [name for name in self.known if name in names]
         self.leaves = sorted(name for name in names if is_leaf(name))
 
     def placed(self, by_plan):
         """Return 0 where the norms of a side stand before the branches, and 1 where after."""
         places: list[int] = []
+        usual = int(any("embedding_sum" in one.values for one in self.recordings))
         for i, (own, other) in enumerate((self.recordings, self.recordings[::-1])):
             counts = [
                 self.norms_explained(i, Values(own, other.values, steps, {}))
                 for steps in by_plan
             ]
-            usual = (
-                places[0]
-                if places
-                else int("embedding_sum" in own.values | other.values)
-            )
-            places.append(usual if counts[usual] >= counts[1 - usual] else 1 - usual)
+            usual = usual if counts[usual] >= counts[1 - usual] else 1 - usual
+            places.append(usual)
         return places
 
     def norms_explained(self, i, side):
@@ -306,9 +294,8 @@ class Doctor:
         if explained and side.units[name] < LOW:
             return (), {}
         # In half precision other forms may fit as well: one that fits much better is preferred.
-        found, least, _ = self.search(
-            i, side, name, 1 if explained else most, tolerance
-        )
+        most = 1 if explained else most
+        found, least, _ = self.search(i, side, name, most, tolerance)
         if explained and not least < error / 2:
             return (), {}
         return found[0] if found else None
@@ -379,10 +366,6 @@ class Doctor:
         error = self.error(name, self.recordings[0].values[name], 1)
         return error, error > self.rounding
 
-    def clear(self, found):
-        """Tell whether an error that nothing explains is too large for a lengthy rounding."""
-        return found.plain_error > self.rounding
-
     def search(self, i, side, name, most, tolerance):
         """Return the changes of form, as few as can be, that explain a value.
 
@@ -403,14 +386,11 @@ class Doctor:
                         error = np.inf
                     tried, least = tried + 1, min(least, error)
                     found.append((error, steps, changed))
-            best = [
-                one
-                for one in found
-                if one[0] <= min(tolerance, max(8 * least, tolerance / 8))
-            ]
-            if best:
-                best.sort(key=lambda one: one[0])
-                return [(steps, changed) for _, steps, changed in best], least, tried
+            enough = min(tolerance, max(8 * least, tolerance / 8))
+            best = sorted(found, key=lambda one: one[0])
+            if best and best[0][0] <= enough:
+                fit = [one[1:] for one in best if one[0] <= enough]
+                return fit, least, tried
         return [], least, tried
 
     @staticmethod
@@ -420,10 +400,8 @@ class Doctor:
         alike: dict[tuple, list] = {}
         for one in side.made:
             alike.setdefault(tuple(side.axes_of(one)), []).append(one)
-        together = [
-            tuple(steps) for steps in alike.values() if len({*map(kind, steps)}) > 1
-        ]
-        return alone + together
+        several = [steps for steps in alike.values() if len({*map(kind, steps)}) > 1]
+        return alone + [tuple(steps) for steps in several]
 
     @staticmethod
     def changes(side, step, name, deviations):
@@ -433,11 +411,7 @@ class Doctor:
         chosen = side.choice(step, target) if axes else {}
         for axis_names in combinations(axes, deviations):
             others = [
-                [
-                    (text, value)
-                    for text, value in axes[axis].items()
-                    if text != chosen[axis][0]
-                ]
+                [one for one in axes[axis].items() if one[0] != chosen[axis][0]]
                 for axis in axis_names
             ]
             for options in product(*others):
@@ -466,12 +440,11 @@ class Doctor:
             return self.casts(name) or "alike"
         found, least, tried = self.search(1, theirs, name, 2, tolerance)
         if not found:
-            axes = {
-                axis for step in [name, *theirs.made] for axis in theirs.axes_of(step)
-            }
-            excluded = (
-                f"{tried} other forms: {', '.join(sorted(axes))}" if tried else ""
+            steps = [name, *theirs.made]
+            axes = ", ".join(
+                sorted({a for step in steps for a in theirs.axes_of(step)})
             )
+            excluded = f"{tried} other forms: {axes}" if tried else ""
             return Finding(name, name, (), error or np.inf, least, excluded)
         for change in found:
             if self.explains_ours(name, *change):
@@ -481,9 +454,8 @@ class Doctor:
         causes = tuple(dict.fromkeys(self.cause(name, *change) for change in found))
         if len({steps for steps, _ in found}) == 1:
             choose(theirs, *found[0])
-        return Finding(
-            name, found[0][0][0], causes, np.inf if error is None else error, least
-        )
+        plain = np.inf if error is None else error
+        return Finding(name, found[0][0][0], causes, plain, least)
 
     def explains_ours(self, name, steps, changed):
         """Tell whether ours is explained as well in a form that was found for theirs.
@@ -492,61 +464,45 @@ class Doctor:
         """
         ours = self.sides[0]
         recorded = [one for one in steps if one != name and one in ours.arrays]
-        return all(
-            self.gives_ours(one, ours, steps, changed) for one in [name, *recorded]
-        )
+        names = [name, *recorded]
+        return all(self.gives_ours(one, ours, steps, changed) for one in names)
 
     def gives_ours(self, name, ours, steps, changed):
         error, tolerance = self.plain(ours, name, 0)
+        enough = min(tolerance, max(8 * (error or 0), tolerance / 8))
         try:
             value = ours.with_changes(steps, changed).predict(name)
         except FAILURES:
             return False
-        return self.error(name, np.asarray(value), 0) <= min(
-            tolerance, max(8 * (error or 0), tolerance / 8)
-        )
+        return self.error(name, np.asarray(value), 0) <= enough
 
     def cause(self, name, steps, changed):
         """Put a change of form into words."""
-        theirs = self.sides[1]
-        before = theirs.choice(
-            steps[0], theirs.arrays[name] if steps[0] == name else None
-        )
+        theirs, own = self.sides[1], steps[0] == name
+        before = theirs.choice(steps[0], theirs.arrays[name] if own else None)
         texts = [
-            f"{text} instead of {before[axis][0]}"
-            for axis, (text, _) in changed.items()
+            f"{text} instead of {before[a][0]}" for a, (text, _) in changed.items()
         ]
-        where = (
-            "" if steps[0] == name else f" (in {' and '.join(steps[:3])}, not recorded)"
-        )
+        where = "" if own else f" (in {' and '.join(steps[:3])}, not recorded)"
         return "; ".join(texts) + where
 
     def casts(self, name: str) -> Finding | None:
         """Look at the order of casts, where both are in half precision and differ bit for bit."""
         one, other = (recording.values[name] for recording in self.recordings)
-        units = [recording.units[name] for recording in self.recordings]
-        if (
-            not name.endswith("norm")
-            or "gradient" in name
-            or min(units) < LOW
-            or units[0] != units[1]
-        ):
+        unit, its = (recording.units[name] for recording in self.recordings)
+        is_norm = name.endswith("norm") and "gradient" not in name
+        if not is_norm or unit < LOW or unit != its or (one == other).all():
             return None
-        if (one == other).all():
-            return None
+        format = "bfloat16" if unit > 2e-3 else "float16"
         fits = []
         for side in self.sides:
             source = side.chosen(name)["input"]
             try:
-                forms = cast_orders(
-                    side, name, source, "bfloat16" if units[0] > 2e-3 else "float16"
-                )
+                forms = cast_orders(side, name, source, format).items()
             except Missing:
                 return None
-            same = {
-                text: np.mean(form == side.arrays[name]) for text, form in forms.items()
-            }
-            fits.append([text for text, share in same.items() if share > 0.97])
+            value = side.arrays[name]
+            fits.append([text for text, form in forms if np.mean(form == value) > 0.97])
         if not all(fits) or set(fits[0]) & set(fits[1]):
             return None
         causes = tuple(f"{theirs} instead of {fits[0][0]}" for theirs in fits[1])
@@ -565,10 +521,8 @@ class Doctor:
         unit = 50 * max(recording.units[name] for recording in self.recordings)
 
         def same(a):
-            return (
-                a.shape == other.shape
-                and np.abs(a - other).max() <= unit * np.abs(other).max()
-            )
+            largest = unit * np.abs(other).max()
+            return a.shape == other.shape and np.abs(a - other).max() <= largest
 
         if one.ndim == 2 and same(one.T):
             yield "the transpose of ours"
@@ -583,10 +537,11 @@ class Doctor:
             cut = one.reshape(*one.shape[:-1], heads, -1)
             if cut.shape[-1] % 2 == 0:
                 order = pairs_to_halves(cut.shape[-1])
-                for text, by in (
-                    ("pairs to halves", order),
-                    ("halves to pairs", np.argsort(order)),
-                ):
+                orders = {
+                    "pairs to halves": order,
+                    "halves to pairs": np.argsort(order),
+                }
+                for text, by in orders.items():
                     if same(cut[..., by].reshape(one.shape)):
                         yield f"ours with the entries of each head reordered from {text}"
 
@@ -598,25 +553,20 @@ class Doctor:
             f"files, of {len(ours.values)} in ours and {len(theirs.values)} in theirs."
         ]
         if self.unknown:
-            lines.append(
-                f"Names that are not known, and not read: {', '.join(self.unknown)}."
-            )
+            unknown = ", ".join(self.unknown)
+            lines.append(f"Names that are not known, and not read: {unknown}.")
         findings = [found for found in map(self.leaf, self.leaves) if found]
         if len(set(self.placements)) > 1:
             there, here = (PLACES[place] for place in self.placements[::-1])
-            cause = f"norms {there} instead of {here}"
-            findings.append(
-                Finding("layers.0.attention.norm", "", (cause,), np.inf, 0.0)
-            )
+            name, cause = "layers.0.attention.norm", f"norms {there} instead of {here}"
+            findings.append(Finding(name, "", (cause,), np.inf, 0.0))
         if findings:
             lines += ["", "INPUTS, PARAMETERS, PLACE OF THE NORMS"]
             for causes, group in grouped(findings):
                 cause = ", ".join(causes) or "other numbers"
                 lines.append(f"{listed(group, 4)}: {cause}")
         for title, prefix in (("FORWARD", False), ("BACKWARD", True)):
-            order = [
-                name for name in self.order if name.startswith("gradient.") == prefix
-            ]
+            order = [n for n in self.order if n.startswith("gradient.") == prefix]
             found, text = self.part(order, bool(findings))
             findings += found
             lines += ["", title, *(text if order else ["nothing that both recorded"])]
@@ -630,12 +580,9 @@ class Doctor:
         for name in order:
             error, differs = self.differ(name)
             found = self.examine(name)
-            if (
-                isinstance(found, Finding)
-                and not found.causes
-                and not self.clear(found)
-            ):
-                found = "alike"
+            # What nothing explains may be the rounding of a lengthy computation.
+            if isinstance(found, Finding) and not found.causes:
+                found = found if found.plain_error > self.rounding else "alike"
             if isinstance(found, Finding) and (found.causes or differs):
                 findings.append(found)
             elif differs and found == "alike":
@@ -648,16 +595,14 @@ class Doctor:
             if not findings and not differs:
                 last_equal = name
             alike += found == "alike"
-        return findings, self.words(
-            order, findings, alike, followers, unjudged, last_equal
-        )
+        words = self.words(order, findings, alike, followers, unjudged, last_equal)
+        return findings, words
 
     def words(self, order, findings, alike, followers, unjudged, last_equal):
         lines = []
         if not findings:
-            lines.append(
-                f"no step differs: {alike} of {len(order)} were computed again"
-            )
+            again = f"{alike} of {len(order)} were computed again"
+            lines.append(f"no step differs: {again}")
         elif last_equal:
             lines.append(f"equal up to {last_equal}")
         for i, (_, group) in enumerate(grouped(findings)):
@@ -692,12 +637,10 @@ class Doctor:
 
     def unexplained(self, found, order):
         one, other = (recording.values[found.name] for recording in self.recordings)
-        lines = [
-            f"  relative difference {self.differ(found.name)[0]:.0e}, cause not found"
-        ]
-        lines += [
-            f"  theirs is {text}" for text in self.relations(found.name, one, other)
-        ]
+        difference, _ = self.differ(found.name)
+        lines = [f"  relative difference {difference:.0e}, cause not found"]
+        relations = self.relations(found.name, one, other)
+        lines += [f"  theirs is {text}" for text in relations]
         if found.tried:
             lines.append(f"  excluded: {found.tried}")
         elif np.isinf(found.error):
@@ -712,25 +655,14 @@ class Doctor:
                 break
             between.append(name)
         if between:
-            names = ", ".join(reversed(between[:8]))
-            lines.append(
-                f"  not recorded between them: {names}"
-                + (" ..." if between[8:] else "")
-            )
+            names = ", ".join(reversed(between[:8])) + (" ..." if between[8:] else "")
+            lines.append(f"  not recorded between them: {names}")
         return lines
 
 
 PLACES = "before the branches (pre-norm)", "after the branches (post-norm)"
-LEAVES = {
-    "ids",
-    "targets",
-    "loss_weights",
-    "attention_mask",
-    "positions",
-    "segment_ids",
-    "cotangents",
-}
-LEAVES |= {"heads", "key_heads", "gradient.loss"}
+LEAVES = {"ids", "targets", "loss_weights", "attention_mask", "positions"}
+LEAVES |= {"segment_ids", "cotangents", "heads", "key_heads", "gradient.loss"}
 
 
 def is_leaf(name):
@@ -739,24 +671,17 @@ def is_leaf(name):
 
 def plan_of(names: set[str], pre: bool) -> Plan:
     """Read from recorded names what a model is made of."""
-    layers = [
-        int(found[1])
-        for found in (re.search(r"layers\.(\d+)", name) for name in names)
-        if found
-    ]
-    if layers and max(layers) > 999:
-        raise ValueError(
-            f"names: expected at most 1000 layers, got layers.{max(layers)}"
-        )
+    text = "\n".join(names)
+    last = max(map(int, re.findall(r"layers\.(\d+)", text)), default=-1)
+    if last > 999:
+        raise ValueError(f"names: expected at most 1000 layers, got layers.{last}")
+    ends = "embedding_sum", "parameter.embedding.weight"
     return Plan(
-        max(layers, default=-1) + 1,
+        last + 1,
         pre,
-        any("feed_forward.gate" in name for name in names),
-        any("final_norm" in name for name in names),
-        any(
-            name.endswith(("embedding_sum", "parameter.embedding.weight"))
-            for name in names
-        ),
+        "feed_forward.gate" in text,
+        "final_norm" in text,
+        any(name.endswith(ends) for name in names),
         "cotangents" not in names,
     )
 

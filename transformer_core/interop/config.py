@@ -83,6 +83,10 @@ class Config:
             )
         return value
 
+    def number_or(self, name: str, default: int) -> int:
+        """Return a whole number, or the default where the setting is null."""
+        return default if self[name] is None else self.number(name)
+
     def real(self, name: str, check: Callable = check_positive) -> float:
         """Return a setting that has to be a real number which passes a check."""
         value = self.kind(name, int, float)

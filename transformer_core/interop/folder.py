@@ -439,17 +439,12 @@ def write_tokenizer(place, tokenizer, model, token_ids):
         return dict.fromkeys(IDS) if token_ids is None else token_ids
     tokenizer.save(str(place / TOKENIZER))
     read = read_tokenizer(place / TOKENIZER, model, "tokenizer")
-    special = {
-        name: token
-        for name, token in SPECIAL.items()
-        if read.token_to_id(token) is not None
-    }
+    ids = read.get_vocab()
+    special = {name: token for name, token in SPECIAL.items() if token in ids}
     if token_ids is None:
         names = {name: special.get(name.removesuffix("_id")) for name in IDS}
-        token_ids = {
-            name: token and read.token_to_id(token) for name, token in names.items()
-        }
-    tokens = {i: token for token, i in read.get_vocab().items()}
+        token_ids = {name: ids.get(token) for name, token in names.items()}
+    tokens = {i: token for token, i in ids.items()}
     for name, value in token_ids.items():
         for each in (value if isinstance(value, list) else [value])[:1]:
             if each in tokens:
@@ -469,15 +464,10 @@ def write_weights(path, arrays, dtype):
     for name, array in arrays.items():
         check_finite(name, array)
     stored = {name: narrowed(name, array, dtype) for name, array in arrays.items()}
-    specs = {
-        name: TensorSpec(
-            dtype=dtype,
-            shape=array.shape,
-            data_ptr=array.ctypes.data,
-            data_len=array.nbytes,
-        )
-        for name, array in stored.items()
-    }
+    specs = {}
+    for name, array in stored.items():
+        data = {"data_ptr": array.ctypes.data, "data_len": array.nbytes}
+        specs[name] = TensorSpec(dtype=dtype, shape=array.shape, **data)
     serialize_file(specs, str(path), {"format": "pt"})
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_core.foundation.checks import LARGEST_SIZE, check_rate
 from transformer_core.interop.config import ACTIVATIONS, Config, Plan, name_of
-from transformer_core.interop.rows import Row, dense, embedding, norm
+from transformer_core.interop.rows import dense, embedding, norm
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec, TiedReadout
 from transformer_core.models import Gpt, StackSpec
 
@@ -37,7 +37,7 @@ def plan(
     width, vocabulary = config.number("n_embd"), config.number("vocab_size")
     length, layers = config.number("n_positions"), config.number("n_layer", most=most)
     config.kind("tie_word_embeddings", bool)
-    hidden = 4 * width if config["n_inner"] is None else config.number("n_inner")
+    hidden = config.number_or("n_inner", 4 * width)
 
     def build(dtype, tied=True, recompute=False):
         spec = LayerSpec(
@@ -53,11 +53,10 @@ def plan(
         stack = StackSpec(vocabulary, length, layers, recompute)
         return Gpt(spec, stack, np.random.default_rng(0), tied)
 
+    equation = "eq:learned-positions"
     rows = [
         embedding("transformer.wte", "tokens", vocabulary, width, "eq:embedding"),
-        embedding(
-            "transformer.wpe", "positions", length, width, "eq:learned-positions"
-        ),
+        embedding("transformer.wpe", "positions", length, width, equation),
     ]
     for i in range(layers):
         theirs, ours = f"transformer.h.{i}", f"decoder.layer_{i}"
@@ -72,9 +71,7 @@ def plan(
         ):
             rows += dense(f"{theirs}.{name}", parameter, shape, transposed=False)
     rows += norm("transformer.ln_f", "decoder.final_norm", width)
-    readout = Row(
-        "lm_head.weight", "readout.weight", (vocabulary, width), "eq:linear", True
-    )
+    (readout,) = dense("lm_head", "readout", (width, vocabulary), bias=False)
     return Plan(rows, build, readout)
 
 

@@ -59,6 +59,15 @@ class Branch(NamedTuple):
     projections: tuple[str, ...]
     pre: bool
 
+    @property
+    def attention(self) -> bool:
+        return "attention" in self.prefix
+
+    @property
+    def inside(self) -> str:
+        """What its last projection is given."""
+        return self.prefix + ("context" if self.attention else "hidden")
+
 
 def branches(plan: Plan) -> list[Branch]:
     """Return the branches of a model in their order."""
@@ -99,13 +108,11 @@ def steps_of(plan: Plan) -> dict[str, Step]:
             steps[p + "norm"] = norm_step(*norms[-1])
         for name in one.projections:
             steps[name] = linear_step(name, one, (p + "norm", one.stream))
-        steps |= (
-            attention_steps(p)
-            if "attention" in p
-            else feed_forward_steps(p, plan.gated)
-        )
-        inside = p + ("context" if "attention" in p else "hidden")
-        steps[p + "output"] = linear_step(p + "output", None, (inside,))
+        if one.attention:
+            steps |= attention_steps(p)
+        else:
+            steps |= feed_forward_steps(p, plan.gated)
+        steps[p + "output"] = linear_step(p + "output", None, (one.inside,))
         steps[p + "residual"] = Step(*add_skip(one))
         if not one.pre:
             norms.append((p + "norm", p + "residual", (p + "output",)))
@@ -130,20 +137,16 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     for one in reversed(order):
         p = one.prefix
         if not one.pre:
-            back[f"gradient.{p}residual"] = norm_backward_step(
-                p + "norm", p + "residual"
-            )
+            step = norm_backward_step(p + "norm", p + "residual")
+            back[f"gradient.{p}residual"] = step
         back[f"gradient.{p}output"] = Step(*branch_backward(p))
-        inside = p + ("context" if "attention" in p else "hidden")
-        back["gradient." + inside] = Step(*linear_backward(p + "output"))
-        back |= (
-            attention_back(p) if "attention" in p else feed_forward_back(p, plan.gated)
-        )
+        back["gradient." + one.inside] = Step(*linear_backward(p + "output"))
+        back |= attention_back(p) if one.attention else feed_forward_back(p, plan.gated)
         if one.pre:
             back[f"gradient.{p}norm"] = Step(*input_backward(one))
         back["gradient." + one.stream] = Step(*stream_backward(one))
         linear += [(name, one.inner) for name in one.projections]
-        linear.append((p + "output", inside))
+        linear.append((p + "output", one.inside))
     for name, source in linear:
         parameters |= linear_parameters(name, source, linear)
     if plan.embedding_norm:
@@ -151,7 +154,7 @@ def steps_of(plan: Plan) -> dict[str, Step]:
     places = [(name, source) for name, source, _ in norms]
     for name, source in places:
         parameters |= norm_parameters(name, source, places)
-    for p in [one.prefix for one in order if "attention" in one.prefix]:
+    for p in [one.prefix for one in order if one.attention]:
         for kind in ("query", "key"):
             parameters |= norm_parameters(f"{p}{kind}_norm", p + kind)
     parameters |= embedding_parameters("gradient." + first, plan.head)
@@ -161,9 +164,8 @@ def steps_of(plan: Plan) -> dict[str, Step]:
 def detachable(*names: str) -> dict[str, Any]:
     """Return the options of a sum of paths: all, or all but one."""
     short = [name.rpartition(".")[2] for name in names]
-    return {"all paths": ()} | {
-        f"{a} detached": (b,) for a, b in zip(short, names, strict=True)
-    }
+    one = {f"{a} detached": (b,) for a, b in zip(short, names, strict=True)}
+    return {"all paths": ()} | one
 
 
 def short(name: str) -> str:
@@ -177,9 +179,8 @@ def short(name: str) -> str:
 def embed_axes(v, target=None):
     axes: Axes = {"scale": {"as looked up": False, "times sqrt(D)": True}}
     if v.maybe("parameter.position_embedding.weight") is not None:
-        axes["positions"] = positions_axis(v, v["ids"].shape[1]) | {
-            "no positions": None
-        }
+        positions = positions_axis(v, v["ids"].shape[1])
+        axes["positions"] = positions | {"no positions": None}
     return axes
 
 
@@ -200,10 +201,8 @@ def embed(v, scaled, positions=None):
 def positions_axis(v, length, past=0):
     """Return the positions that people count: (T,) or (B, T)."""
     numbers = np.arange(length)
-    axis = {f"positions from {past}": past + numbers}
-    axis |= {
-        f"positions from {first}": first + numbers for first in (0, 1, 2, 2 * past)
-    }
+    firsts = past, 0, 1, 2, 2 * past
+    axis = {f"positions from {first}": first + numbers for first in firsts}
     axis["the same position everywhere"] = numbers * 0 + max(past, 1)
     if (mask := v.maybe("attention_mask")) is not None and mask.shape[1] == length:
         axis["positions counted without padding"] = (mask.cumsum(1) - 1).clip(0)
@@ -222,9 +221,11 @@ def distinct(options: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 EPSILONS = {f"eps {eps:.0e}": eps for eps in (1e-5, 1e-6, 1e-12, 1e-8, 1e-7, 1e-3)}
-KINDS = {
-    name: name for name in ("RMSNorm", "LayerNorm", "unbiased LayerNorm", "no norm")
-}
+NORMS = "RMSNorm", "LayerNorm", "unbiased LayerNorm", "no norm"
+KINDS = {name: name for name in NORMS}
+
+PLACES_OF_EPS = {"eps inside the root": False, "eps outside the root": True}
+WEIGHTS = {"times weight": 0, "times 1 + weight": 1, "weight left out": None}
 
 
 def norm_step(name: str, source: str, others: tuple = ()) -> Step:
@@ -234,15 +235,8 @@ def norm_step(name: str, source: str, others: tuple = ()) -> Step:
         found: Axes = {
             "norm": KINDS,
             "eps": EPSILONS,
-            "place of eps": {
-                "eps inside the root": False,
-                "eps outside the root": True,
-            },
-            "weight": {
-                "times weight": 0,
-                "times 1 + weight": 1,
-                "weight left out": None,
-            },
+            "place of eps": PLACES_OF_EPS,
+            "weight": WEIGHTS,
             "input": {f"norm of {short(one)}": one for one in (source, *others)},
             "owner": owners(v, name, target),
         }
@@ -256,19 +250,13 @@ def norm_step(name: str, source: str, others: tuple = ()) -> Step:
 
     def compute(v, kind, eps, outside, form, source, owner, *more):
         bias = more[0] if v.maybe(f"parameter.{name}.bias") is not None else False
-        x, spread = (
-            v[source],
-            more[-1] if "query_norm" in name or "key_norm" in name else False,
-        )
+        spread = more[-1] if "query_norm" in name or "key_norm" in name else False
+        x = v[source]
         heads = x.shape[1]
         x = merge_heads(x) if spread else x
         y = normalised(x, kind, eps, outside)[0]
         weight = scale(v, owner, form)
-        y = (
-            y * np.tile(weight, y.shape[-1] // np.size(weight))
-            if np.ndim(weight)
-            else y * weight
-        )
+        y = y * np.tile(weight, y.shape[-1] // np.size(weight))
         y = y + v[f"parameter.{owner}.bias"] if bias else y
         return split_heads(y, heads) if spread else y
 
@@ -341,10 +329,8 @@ def norm_backward(v, name, source, terms=""):
         if terms == "norm":
             return 0 * v[source]
         raise Missing(name)
-    kind = chosen["norm"]
-    y, inverse, root = normalised(
-        v[source], kind, chosen["eps"], chosen["place of eps"]
-    )
+    kind, eps = chosen["norm"], (chosen["eps"], chosen["place of eps"])
+    y, inverse, root = normalised(v[source], kind, *eps)
     g = v["gradient." + name] * scale(v, chosen["owner"], chosen["weight"])
     if kind == "no norm":
         return g
@@ -374,22 +360,21 @@ def norm_parameters(name, source, norms=()):
         y = normalised(x, chosen["norm"], chosen["eps"], chosen["place of eps"])[0]
         return rows_of(dy * {"normalised": y, "input": x, "none": 1}[form]).sum(axis=0)
 
-    forms = {
-        "summed over positions": "normalised",
-        "of the input, not normalised": "input",
-    }
+    def bias(v):
+        return total(v, lambda v, one, _: rows_of(v["gradient." + one]).sum(axis=0))
+
+    forms = {"summed over positions": "normalised"}
+    forms["of the input, not normalised"] = "input"
     forms["without the normalised input"] = "none"
+    return measured_parameters(name, weight, {"form": forms}, bias)
+
+
+def measured_parameters(name, weight, axes, bias):
+    """Return the steps of the gradients of a weight, with its axes, and of a bias."""
+    start, of = f"gradient.parameter.{name}", "gradient." + name
     return {
-        f"gradient.parameter.{name}.weight": measured(
-            weight, {"form": forms}, "gradient." + name
-        ),
-        f"gradient.parameter.{name}.bias": measured(
-            lambda v: total(
-                v, lambda v, one, _: rows_of(v["gradient." + one]).sum(axis=0)
-            ),
-            {},
-            "gradient." + name,
-        ),
+        f"{start}.weight": measured(weight, axes, of),
+        f"{start}.bias": measured(bias, {}, of),
     }
 
 
@@ -413,7 +398,7 @@ def measured(compute, axes, of):
 
 def linear_step(name: str, one: Branch | None, sources: tuple[str, ...]) -> Step:
     """Return the step of a linear layer; those before attention cut their output into heads."""
-    attention = one is not None and "attention" in one.prefix
+    attention = one is not None and one.attention
     if one is not None:
         sources = (one.inner, *(other for other in sources if other != one.inner))
 
@@ -426,10 +411,8 @@ def linear_step(name: str, one: Branch | None, sources: tuple[str, ...]) -> Step
         for other in one.projections if one else ():
             like = v.maybe(f"parameter.{other}.weight")
             if other != name and like is not None and like.shape == weight.shape:
-                found["matrix"][f"the weight of {other.rpartition('.')[2]}"] = (
-                    other,
-                    False,
-                )
+                text = f"the weight of {other.rpartition('.')[2]}"
+                found["matrix"][text] = other, False
         found["owner"] = owners(v, name, target)
         if v.maybe(f"parameter.{name}.bias") is not None:
             found["bias"] = {"with its bias": True, "without its bias": False}
@@ -511,10 +494,7 @@ def linear_parameters(name, source, places=()):
         return dy + 0 * v[f"parameter.{name}.bias"]
 
     axes: Axes = {"form": {"as it is": False, "transposed": True}}
-    return {
-        f"gradient.parameter.{name}.weight": measured(weight, axes, "gradient." + name),
-        f"gradient.parameter.{name}.bias": measured(bias, {}, "gradient." + name),
-    }
+    return measured_parameters(name, weight, axes, bias)
 
 
 def cast_orders(v, name, source, format):
@@ -526,18 +506,16 @@ def cast_orders(v, name, source, format):
     def low(a):
         return round_to(np.asarray(a, np.float32), format)
 
-    x, weight = (
-        a.astype(np.float32) for a in (v[source], scale(v, name, chosen["weight"]))
-    )
+    given = v[source], scale(v, name, chosen["weight"])
+    x, weight = (a.astype(np.float32) for a in given)
     eps = np.float32(chosen["eps"])
     x_hat = x / np.sqrt(mean(x, x) + eps)
     square = low(low(x * x).mean(axis=-1, keepdims=True))
+    throughout = low(x * low(1 / np.sqrt(low(square + eps))))
     return {
         "multiplied by the weight after casting back": low(low(weight) * low(x_hat)),
         "multiplied by the weight before casting back": low(weight * x_hat),
-        "computed in half precision throughout": low(
-            low(weight) * low(x * low(1 / np.sqrt(low(square + eps))))
-        ),
+        "computed in half precision throughout": low(low(weight) * throughout),
     }
 
 
@@ -558,12 +536,11 @@ def attention_steps(p: str) -> dict[str, Step]:
         lambda v, *options: attention_weights(v, p, *options),
         lambda v, target=None: mask_axes(v, p, target),
     )
-    steps[p + "context"] = Step(
-        lambda v, tiled, how: joined(
-            v[p + "weights"] @ spread(v, p, "value", tiled), how
-        ),
-        {"sharing": SHARING, "heads": HEADS},
-    )
+
+    def context(v, tiled, how):
+        return joined(v[p + "weights"] @ spread(v, p, "value", tiled), how)
+
+    steps[p + "context"] = Step(context, {"sharing": SHARING, "heads": HEADS})
     return steps
 
 
@@ -573,22 +550,16 @@ def rotary_step(name: str) -> Step:
     def axes(v, target=None):
         x = v[name + "_norm"]
         bases = [10000.0, 500000.0, 1000000.0]
-        if (
-            target is not None
-            and target.shape == x.shape
-            and x.shape[2] > 1
-            and x.shape[3] > 2
-        ):
+        like = target is not None and target.shape == x.shape
+        if like and x.shape[2] > 1 and x.shape[3] > 2:
             bases += [measured_base(x, target, halves) for halves in (True, False)]
         past = v.past(name)
         layouts = {"halves (i, i + d/2)": True, "pairs (2i, 2i + 1)": False}
-        if learned := v.maybe("parameter.position_embedding.weight") is not None:
-            layouts = {"not rotated (as at position 0)": None} | layouts
+        not_rotated = {"not rotated (as at position 0)": None}
+        learned = v.maybe("parameter.position_embedding.weight") is not None
         order = {"after the norm of queries and keys": 0, "without their norm": 1}
         return {
-            "layout": layouts
-            if learned
-            else layouts | {"not rotated (as at position 0)": None},
+            "layout": not_rotated | layouts if learned else layouts | not_rotated,
             "base": {f"base {base:.6g}": base for base in bases if base},
             "positions": positions_axis(v, x.shape[2], past),
             "scaling": SCALINGS,
@@ -610,16 +581,14 @@ def rotary_step(name: str) -> Step:
     return Step(compute, axes)
 
 
+LINEAR = {"rope_type": "linear"}
 LLAMA3 = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LLAMA3["original_max_position_embeddings"] = 8192
 SCALINGS: dict[str, Any] = {"frequencies not scaled": None}
-SCALINGS |= {
-    f"linear scaling by {n}": {"rope_type": "linear", "factor": n} for n in (2, 4, 8)
-}
+SCALINGS |= {f"linear scaling by {n}": LINEAR | {"factor": n} for n in (2, 4, 8)}
 SCALINGS |= {f"llama3 scaling by {n}": LLAMA3 | {"factor": n} for n in (8, 32)}
-PRECISIONS = {
-    f"angles in {name}": name for name in ("float64", "float32", "bfloat16", "float16")
-}
+FORMATS = "float64", "float32", "bfloat16", "float16"
+PRECISIONS = {f"angles in {name}": name for name in FORMATS}
 PRECISIONS |= {
     "frequencies in bfloat16": "frequencies",
     "cos and sin in bfloat16": "cos",
@@ -645,12 +614,10 @@ def parts_of(width):
     parts: dict[str, Any] = {"the whole head rotated": None}
     for share, text in ((2, "half"), (4, "quarter")):
         if width % (2 * share) == 0:
-            parts[f"the first {text} of each head rotated"] = width // share, False
+            name = f"the first {text} of each head rotated"
+            parts[name] = width // share, False
             if width // share > 2:  # otherwise the same
-                name = (
-                    f"the first {text} of each head rotated, by the frequencies of all"
-                )
-                parts[name] = width // share, True
+                parts[name + ", by the frequencies of all"] = width // share, True
     return parts
 
 
@@ -706,13 +673,9 @@ def spread(v, p, name, tiled):
 def gathered(dx, heads, tiled, how):
     """Return the gradient of keys or values that several heads of queries share."""
     batch, all_heads, *rest = dx.shape
-    groups = (
-        (batch, all_heads // heads, heads)
-        if tiled
-        else (batch, heads, all_heads // heads)
-    )
-    axis = 1 if tiled else 2
-    dx = dx.reshape(*groups, *rest)
+    group, axis = all_heads // heads, 1 if tiled else 2
+    groups = (group, heads) if tiled else (heads, group)
+    dx = dx.reshape(batch, *groups, *rest)
     if how == "first":
         return dx.take(0, axis=axis)
     return dx.mean(axis=axis) if how == "mean" else dx.sum(axis=axis)
@@ -742,11 +705,9 @@ def mask_axes(v, p, target):
     masks = {"causal mask": lag >= 0, "no causal mask": lag == lag}
     if length != source:
         masks["causal mask at the upper left corner"] = lag >= source - length
-    masks |= {"mask that hides the token itself": lag > 0}
-    masks |= {
-        "mask that shows the next token": lag >= -1,
-        "causal mask upside down": lag <= 0,
-    }
+    masks["mask that hides the token itself"] = lag > 0
+    masks["mask that shows the next token"] = lag >= -1
+    masks["causal mask upside down"] = lag <= 0
     if target is not None:
         window = int(np.count_nonzero(np.abs(target) > 1e-30, axis=-1).max())
         for w in (window - 1, window, window + 1):
@@ -818,18 +779,17 @@ def attention_back(p: str) -> dict[str, Step]:
 
     def dkey(v, scaled, how):
         chosen = v.chosen(p + "scores")
-        dx = (
-            v[f"gradient.{p}scores"].swapaxes(-1, -2)
-            @ v[p + "query" + chosen["input"][0]]
-        )
+        query = v[p + "query" + chosen["input"][0]]
+        dx = v[f"gradient.{p}scores"].swapaxes(-1, -2) @ query
         dx = gathered(dx, v[p + "key"].shape[1], chosen["sharing"], how)
         return dx * (chosen["scale"] if scaled else 1)
 
     coupling = {
         "with the coupling term of the softmax": 0,
         "without the coupling term": 1,
+        "with the diagonal of its Jacobian alone": 2,
+        "scores detached": 3,
     }
-    coupling |= {"with the diagonal of its Jacobian alone": 2, "scores detached": 3}
     scaled = {
         "with the scale of the scores": True,
         "without the scale of the scores": False,
@@ -877,17 +837,11 @@ def activate(x, name):
     return (s, s * (1 - s)) if name == "sigmoid" else (x, np.ones_like(x))
 
 
-ACTS = {
-    "SiLU": "silu",
-    "GELU (erf)": "gelu",
-    "GELU (tanh)": "gelu_tanh",
-    "ReLU": "relu",
-}
-ACTS |= {"GELU (sigmoid)": "quick", "sigmoid": "sigmoid", "no activation": "none"}
-ROLES = {
-    "gate activated": ("gate", "up"),
-    "up activated, gate as it is": ("up", "gate"),
-}
+ACTS = {"SiLU": "silu", "GELU (erf)": "gelu", "GELU (tanh)": "gelu_tanh"}
+ACTS |= {"ReLU": "relu", "GELU (sigmoid)": "quick", "sigmoid": "sigmoid"}
+ACTS |= {"no activation": "none"}
+ROLES = {"gate activated": ("gate", "up")}
+ROLES |= {"up activated, gate as it is": ("up", "gate")}
 
 
 def feed_forward_steps(p: str, gated: bool) -> dict[str, Step]:
@@ -895,11 +849,8 @@ def feed_forward_steps(p: str, gated: bool) -> dict[str, Step]:
         y, _ = activate(v[p + roles[0]], name)
         return y * v[p + roles[1]] if gated else y
 
-    return {
-        p + "hidden": Step(
-            compute, {"activation": ACTS} | ({"roles": ROLES} if gated else {})
-        )
-    }
+    axes: Axes = {"activation": ACTS} | ({"roles": ROLES} if gated else {})
+    return {p + "hidden": Step(compute, axes)}
 
 
 def feed_forward_back(p: str, gated: bool) -> dict[str, Step]:
@@ -985,16 +936,14 @@ def stream_backward(one):
         with_skip = paths != "branch" and of is not None
         if paths == "skip":
             return skip * 1.0
-        through = (
-            norm_backward(v, p + "norm", one.stream, *more)
-            if one.pre
-            else input_gradient(v, one, *more)
-        )
+        if one.pre:
+            through = norm_backward(v, p + "norm", one.stream, *more)
+        else:
+            through = input_gradient(v, one, *more)
         return through + (skip if with_skip else 0)
 
-    axes: Axes = {
-        "paths": {"skip and branch": "", "skip alone": "skip", "branch alone": "branch"}
-    }
+    paths = {"skip and branch": "", "skip alone": "skip", "branch alone": "branch"}
+    axes: Axes = {"paths": paths}
     if one.pre:
         return compute, lambda v, target=None: axes | norm_terms(v, p + "norm")
     return compute, axes | {"projections": detachable(*one.projections)}
@@ -1002,9 +951,8 @@ def stream_backward(one):
 
 # The output layer, the loss, the tables
 
-MEANS = {
-    name: name for name in ("mean of the counted tokens", "mean of all tokens", "sum")
-}
+NAMED = "mean of the counted tokens", "mean of all tokens", "sum"
+MEANS = {name: name for name in NAMED}
 MEANS |= {"mean of the means of the sequences": "sequences"}
 MEANS |= {"sum divided by the number of sequences (B)": "B"}
 MEANS |= {"sum divided by the number of positions (T)": "T"}
@@ -1028,25 +976,23 @@ def read_out(top, last):
         return found
 
     def compute(v, tied, source, scaled, bias=False):
-        h = v[source]
-        table = (
-            v["parameter.token_embedding.weight"]
-            if tied
-            else v["parameter.logits.weight"].T
-        )
+        h, table = v[source], output_table(v, tied)
         z = h @ table.T / (sqrt(h.shape[-1]) if scaled else 1)
         return z + v["parameter.logits.bias"] if bias else z
 
     return compute, axes
 
 
+def output_table(v, tied):
+    """Return the matrix (V, D) of the output layer."""
+    own = v["parameter.token_embedding.weight" if tied else "parameter.logits.weight"]
+    return own if tied else own.T
+
+
 def output_matrix(v):
     """Return the matrix (V, D) through which the gradient of the logits goes back."""
     chosen = v.chosen("logits")
-    if chosen["table"]:
-        matrix = v["parameter.token_embedding.weight"]
-    else:
-        matrix = v["parameter.logits.weight"].T
+    matrix = output_table(v, chosen["table"])
     return matrix / sqrt(matrix.shape[1]) if chosen["scale"] else matrix
 
 
@@ -1120,9 +1066,8 @@ def embedding_parameters(source: str, head: bool) -> dict[str, Step]:
     def tokens(v, terms, added, padding):
         table, total = v["parameter.token_embedding.weight"], 0
         if "look-up" in terms:
-            rows = v[source] * (
-                sqrt(table.shape[1]) if v.chosen(source[9:])["scale"] else 1
-            )
+            scaled = v.chosen(source[9:])["scale"]
+            rows = v[source] * (sqrt(table.shape[1]) if scaled else 1)
             found = looked_up(v, v["ids"], table, added, rows)
             if padding is not None:
                 found[padding] = 0
@@ -1141,9 +1086,8 @@ def embedding_parameters(source: str, head: bool) -> dict[str, Step]:
         added = {"repeated tokens added": True, "repeated tokens overwritten": False}
         skipped: dict[str, Any] = {"looked up rows of all tokens": None}
         for token in np.unique([0, 1, 2, 3, *v["ids"].max(keepdims=True).flat]):
-            skipped[f"no gradient where token {token} is looked up (padding_idx)"] = (
-                token
-            )
+            text = f"no gradient where token {token} is looked up (padding_idx)"
+            skipped[text] = token
         return {"terms": both, "repeats": added, "padding": skipped}
 
     def positions(v, averaged):
@@ -1152,9 +1096,8 @@ def embedding_parameters(source: str, head: bool) -> dict[str, Step]:
             raise Missing("positions")
         table = v["parameter.position_embedding.weight"]
         numbers = np.broadcast_to(numbers, rows.shape[:-1])
-        return embedding_backward(rows, EmbeddingCache(numbers, table)) / (
-            len(rows) if averaged else 1
-        )
+        dtable = embedding_backward(rows, EmbeddingCache(numbers, table))
+        return dtable / (len(rows) if averaged else 1)
 
     def segments(v):
         table = v["parameter.segment_embedding.weight"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from transformer_core.foundation.checks import LARGEST_SIZE, check_choice
 from transformer_core.interop.config import Config, Plan, name_of
-from transformer_core.interop.rows import Row, dense, embedding, norm
+from transformer_core.interop.rows import dense, embedding, norm
 from transformer_core.layers import AttentionSpec, LayerSpec, NormSpec, TiedReadout
 from transformer_core.models import Gpt, StackSpec
 from transformer_core.ops.rotary import SCALINGS
@@ -55,19 +55,11 @@ def plan(
         config.expect(use_sliding_window=False)
     config.kind("tie_word_embeddings", bool)
     width, vocabulary = config.number("hidden_size"), config.number("vocab_size")
-    hidden, layers = (
-        config.number("intermediate_size"),
-        config.number("num_hidden_layers", most=most),
-    )
+    hidden = config.number("intermediate_size")
+    layers = config.number("num_hidden_layers", most=most)
     heads, eps = config.number("num_attention_heads"), config.real("rms_norm_eps")
-    key_heads = (
-        heads
-        if config["num_key_value_heads"] is None
-        else config.number("num_key_value_heads")
-    )
-    key_width = (
-        width // heads if config["head_dim"] is None else config.number("head_dim")
-    )
+    key_heads = config.number_or("num_key_value_heads", heads)
+    key_width = config.number_or("head_dim", width // heads)
     bias, windows = config.kind("attention_bias", bool), windows_of(config, layers)
     transform = rotary_of(config) | {"kind": TRANSFORMS[family]}
     if family == "qwen3":
@@ -93,40 +85,26 @@ def plan(
             layer.attention.branch.spec = replace(attention, window=window)
         return model
 
-    rows = [
-        embedding("model.embed_tokens", "tokens", vocabulary, width, "eq:embedding")
-    ]
+    tokens = "model.embed_tokens", "tokens", vocabulary, width
+    rows = [embedding(*tokens, "eq:embedding")]
     widths = [heads * key_width, key_heads * key_width, key_heads * key_width]
     for i in range(layers):
         theirs, ours = f"model.layers.{i}", f"decoder.layer_{i}"
-        attention, branch = f"{ours}.attention.branch", f"{ours}.feed_forward.branch"
+        its, attention = f"{theirs}.self_attn", f"{ours}.attention.branch"
+        branch, after = f"{ours}.feed_forward.branch", f"{ours}.feed_forward.norm"
         rows += norm(
             f"{theirs}.input_layernorm", f"{ours}.attention.norm", width, False
         )
         for part, (letter, wide) in enumerate(zip("qkv", widths, strict=True)):
-            rows += dense(
-                f"{theirs}.self_attn.{letter}_proj",
-                f"{attention}.query_key_value",
-                (width, wide),
-                bias,
-                part=part,
-            )
+            place, shape = f"{attention}.query_key_value", (width, wide)
+            rows += dense(f"{its}.{letter}_proj", place, shape, bias, part=part)
         for letter, name in ("q", "query"), ("k", "key"):
             if family == "qwen3":
                 to = f"{attention}.{name}_transform.norm"
-                rows += norm(f"{theirs}.self_attn.{letter}_norm", to, key_width, False)
-        rows += dense(
-            f"{theirs}.self_attn.o_proj",
-            f"{attention}.output",
-            (widths[0], width),
-            bias,
-        )
-        rows += norm(
-            f"{theirs}.post_attention_layernorm",
-            f"{ours}.feed_forward.norm",
-            width,
-            False,
-        )
+                rows += norm(f"{its}.{letter}_norm", to, key_width, False)
+        output = f"{attention}.output"
+        rows += dense(f"{its}.o_proj", output, (widths[0], width), bias)
+        rows += norm(f"{theirs}.post_attention_layernorm", after, width, False)
         for name, parameter, shape in (
             ("gate_proj", "gate", (width, hidden)),
             ("up_proj", "value", (width, hidden)),
@@ -134,9 +112,7 @@ def plan(
         ):
             rows += dense(f"{theirs}.mlp.{name}", f"{branch}.{parameter}", shape, False)
     rows += norm("model.norm", "decoder.final_norm", width, False)
-    readout = Row(
-        "lm_head.weight", "readout.weight", (vocabulary, width), "eq:linear", True
-    )
+    (readout,) = dense("lm_head", "readout", (width, vocabulary), bias=False)
     return Plan(rows, build, readout)
 
 

@@ -147,8 +147,8 @@ def load_adapter(
         If the folder holds no plain LoRA, or a tensor has no layer that it fits. The model is as it
         was then.
     """
-    folder = Path(folder)
-    config, tensors = read_folder(folder)
+    config, tensors = read_folder(Path(folder))
+    place = Path(folder, TENSORS)
     linear = linear_layers(model)
     rows = rows_between({k: v.weight.shape for k, v in linear.items()}, names)
     rank = config["r"]
@@ -158,25 +158,22 @@ def load_adapter(
         name = key.removeprefix(PREFIX).removesuffix(side)
         if name + side == key or not key.endswith((A, B)) or name not in rows:
             raise ValueError(
-                f"{folder / TENSORS}: {key}: expected an A or a B of one of the layers "
-                f"{summary(rows)}"
+                f"{place}: {key}: expected an A or a B of one of the layers {summary(rows)}"
             )
         width_out, width_in = rows[name].shape
         shape = (rank, width_in) if side == A else (width_out, rank)
-        check_shape(f"{folder / TENSORS}: {key}", tensor, *shape)
+        check_shape(f"{place}: {key}", tensor, *shape)
         if tensor.dtype.kind != "f":
             raise ValueError(
-                f"{folder / TENSORS}: {key}: expected floating-point numbers, got {tensor.dtype}"
+                f"{place}: {key}: expected floating-point numbers, got {tensor.dtype}"
             )
         dtype = linear[rows[name].ours.removesuffix(WEIGHT)].weight.dtype
         with np.errstate(over="ignore"):
             found.setdefault(name, {})[side] = tensor.astype(dtype)
-        check_finite(f"{folder / TENSORS}: {key}", found[name][side])
+        check_finite(f"{place}: {key}", found[name][side])
     alone = sorted(name for name, both in found.items() if len(both) < 2)
     if alone or not found:
-        raise ValueError(
-            f"{folder / TENSORS}: expected A and B of each layer, got one of {alone}"
-        )
+        raise ValueError(f"{place}: expected A and B of each layer, got one of {alone}")
     targets = {rows[name].ours.removesuffix(WEIGHT) for name in found}
     add_lora(model, targets, rank, config["lora_alpha"], np.random.default_rng(0))
     for name, layer in lora_layers(model).items():
@@ -204,9 +201,8 @@ def rows_between(shapes, names):
     for row in names:
         if row.ours.endswith(WEIGHT) and row.ours.removesuffix(WEIGHT) in shapes:
             shape = row.shape if row.transposed else row.shape[::-1]
-            rows[row.theirs.removesuffix(WEIGHT)] = row._replace(
-                shape=shape, transposed=True
-            )
+            its = row.theirs.removesuffix(WEIGHT)
+            rows[its] = row._replace(shape=shape, transposed=True)
     return rows
 
 
@@ -215,33 +211,27 @@ def read_folder(folder: Path) -> tuple[dict, dict[str, np.ndarray]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    contents = []
-    for name in (CONFIG, TENSORS):
+    place, contents = folder / CONFIG, []
+    for path in (place, folder / TENSORS):
         try:
-            contents.append((folder / name).read_bytes())
+            contents.append(path.read_bytes())
         except OSError as error:
-            raise ValueError(
-                f"{folder / name}: expected a file, got: {error}"
-            ) from None
-    config = read_json(folder / CONFIG, contents[0])
+            raise ValueError(f"{path}: expected a file, got: {error}") from None
+    config = read_json(place, contents[0])
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        raise ValueError(
-            f"{folder / CONFIG}: expected the settings of LoRA, got {config!r:.60}"
-        )
+        raise ValueError(f"{place}: expected the settings of LoRA, got {config!r:.60}")
     for name, value in config.items():
-        check_choice(f"{folder / CONFIG}: setting", name, (*FREE, *PLAIN))
+        check_choice(f"{place}: setting", name, (*FREE, *PLAIN))
         plain = PLAIN.get(name, (value,))
         if value not in plain:
-            raise ValueError(
-                f"{folder / CONFIG}: {name}: expected {json.dumps(plain[0])}, "
-                f"got {value!r:.60}"
-            )
+            expected = json.dumps(plain[0])
+            raise ValueError(f"{place}: {name}: expected {expected}, got {value!r:.60}")
     for name, kinds in (("r", int), ("lora_alpha", (int, float))):
         value = config.get(name)
         is_number = isinstance(value, kinds) and not isinstance(value, bool)
         if not is_number or not 0 < value <= sys.float_info.max:
             raise ValueError(
-                f"{folder / CONFIG}: {name}: expected a positive number, got {value!r}"
+                f"{place}: {name}: expected a positive number, got {value!r}"
             )
     try:
         return config, load(contents[1])

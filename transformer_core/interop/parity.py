@@ -1,7 +1,7 @@
 """Every number of a checkpoint, here and in the reference library: values and gradients."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,10 +101,8 @@ def parity(
     drawn = draw(model, batch, length, padding)
     hidden, output, loss, grads = ours(model, drawn)
     with kept_in(dtype):
-        reference = theirs_of(place, dtype)
-        states, their_output, their_loss, their_values, their_grads = theirs(
-            reference, model, drawn
-        )
+        found = theirs(theirs_of(place, dtype), model, drawn)
+    states, their_output, their_loss, their_values, their_grads = found
     rows = rows_of(model)
     values = in_their_layout(rows, model.parameters())
     gradients = in_their_layout(rows, grads)
@@ -118,12 +116,13 @@ def parity(
         for row in rows
     )
     inside = np.arange(length) < drawn.lengths[:, np.newaxis]
+    *errors, of_output = (
+        gradient_error(a[inside], b[inside]).norm
+        for a, b in zip([*hidden, output], [*states, their_output], strict=True)
+    )
     return Parity(
-        tuple(
-            gradient_error(a[inside], b[inside]).norm
-            for a, b in zip(hidden, states, strict=True)
-        ),
-        gradient_error(output[inside], their_output[inside]).norm,
+        tuple(errors),
+        of_output,
         abs(loss - their_loss) / max(abs(their_loss), 1e-30),
         arrays,
     )
@@ -153,9 +152,8 @@ def ours(model, batch):
     """Return hidden states, output, loss and gradients by the passes of the course."""
     keep = padding_keep(batch.lengths, batch.ids.shape[1])
     is_bert = isinstance(model, BertEncoder)
-    embedded, _ = (
-        model.embed(batch.ids, batch.segment_ids) if is_bert else model.embed(batch.ids)
-    )
+    given = (batch.ids, batch.segment_ids) if is_bert else (batch.ids,)
+    embedded, _ = model.embed(*given)
     stack = model.encoder if is_bert else model.decoder
     mask = keep if is_bert else keep & np.tri(batch.ids.shape[1], dtype=bool)
     states = [embedded]
@@ -198,13 +196,8 @@ def theirs_of(folder, dtype):
     import transformers
 
     (name,) = settings_of(Path(folder))["architectures"]
-    return (
-        getattr(transformers, name)
-        .from_pretrained(
-            folder, dtype=getattr(torch, dtype), attn_implementation="eager"
-        )
-        .eval()
-    )
+    settings = {"dtype": getattr(torch, dtype), "attn_implementation": "eager"}
+    return getattr(transformers, name).from_pretrained(folder, **settings).eval()
 
 
 def theirs(reference, model, batch):
@@ -231,17 +224,13 @@ def theirs(reference, model, batch):
         targets = torch.tensor(batch.targets)[counted]
         loss = torch.nn.functional.cross_entropy(output[counted], targets)
     loss.backward()
-    named = dict(reference.named_parameters())
-    return (
-        [state.detach().numpy() for state in found.hidden_states],
-        output.detach().numpy(),
-        loss.item(),
-        {name: value.detach().numpy() for name, value in named.items()},
-        {
-            name: np.zeros(value.shape) if value.grad is None else value.grad.numpy()
-            for name, value in named.items()
-        },
-    )
+    values, grads = {}, {}
+    for name, value in reference.named_parameters():
+        values[name] = value.detach().numpy()
+        none = value.grad is None
+        grads[name] = np.zeros(value.shape) if none else value.grad.numpy()
+    states = [state.detach().numpy() for state in found.hidden_states]
+    return states, output.detach().numpy(), loss.item(), values, grads
 
 
 @contextmanager
@@ -249,19 +238,16 @@ def kept_in(dtype: str) -> Iterator[None]:
     """In float64, let PyTorch take every request for float32 as one for float64."""
     import torch
 
-    with ExitStack() as stack:
-        if dtype == "float64":
-            for owner, name in (
-                (torch.Tensor, "to"),
-                (torch, "arange"),
-                (torch.nn.functional, "softmax"),
-            ):
-                stack.enter_context(
-                    patch.object(owner, name, widened(getattr(owner, name)))
-                )
-            stack.enter_context(
-                patch.object(torch.Tensor, "float", torch.Tensor.double)
-            )
+    if dtype != "float64":
+        yield
+        return
+    functional = torch.nn.functional
+    with (
+        patch.object(torch.Tensor, "to", widened(torch.Tensor.to)),
+        patch.object(torch, "arange", widened(torch.arange)),
+        patch.object(functional, "softmax", widened(functional.softmax)),
+        patch.object(torch.Tensor, "float", torch.Tensor.double),
+    ):
         yield
 
 

@@ -91,11 +91,8 @@ class Recorder:
         ValueError
             If no module has such a name.
         """
-        counts = {
-            "query": heads,
-            "key": key_heads or heads,
-            "value": key_heads or heads,
-        }
+        groups = key_heads or heads
+        counts = {"query": heads, "key": groups, "value": groups}
         places: dict[Any, list] = {}
         for path, module in model.named_modules(remove_duplicate=False):
             output, given = names_of(path)
@@ -141,9 +138,8 @@ class Recorder:
             if tensor.dtype in (torch.bfloat16, torch.float16):
                 tensor = tensor.float()
             if heads := self.heads.get(name.removeprefix("gradient.")):
-                tensor = (
-                    tensor.unflatten(-1, (heads, -1)) if tensor.ndim == 3 else tensor
-                )
+                if tensor.ndim == 3:
+                    tensor = tensor.unflatten(-1, (heads, -1))
                 tensor = tensor.transpose(1, 2)
             is_matrix = tensor.ndim == 2 and name.endswith(".weight")
             if is_matrix and "_embedding" not in name:  # of nn.Linear (out, in)

@@ -128,10 +128,9 @@ def record(
     values["loss"] = np.asarray(loss)
     for name, kind in EMBEDDINGS.items():
         if part := getattr(watched, name, None):
-            values[f"parameter.{kind}_embedding.weight"] = part.table
-            values[f"gradient.parameter.{kind}_embedding.weight"] = grads[
-                f"{name}.table"
-            ]
+            weight = f"parameter.{kind}_embedding.weight"
+            values[weight] = part.table
+            values[f"gradient.{weight}"] = grads[f"{name}.table"]
     keep = options.get("keep", np.ones((1, 1), bool))
     if isinstance(model, Gpt):
         keep = keep & causal_keep(ids.shape[1])
@@ -178,14 +177,8 @@ def record_folder(
     segment_ids = given.get("segment_ids")
     if segment_ids is None and getattr(model, "segments", None):
         segment_ids = np.zeros_like(given["ids"])  # as transformers takes it
-    return record(
-        model,
-        given["ids"],
-        of(target),
-        of("loss_weights"),
-        of("attention_mask"),
-        segment_ids,
-    )
+    optional = of("loss_weights"), of("attention_mask"), segment_ids
+    return record(model, given["ids"], of(target), *optional)
 
 
 def drawn(model: Any, padding: int) -> dict[str, Any]:
@@ -212,12 +205,8 @@ def watch_model(model: Any, stack: Any, values: dict) -> None:
     for i, layer in enumerate(stack.layers):
         for kind in ("attention", "feed_forward"):
             residual, p = getattr(layer, kind), f"layers.{i}.{kind}."
-            watch(
-                residual.norm,
-                values,
-                p + "norm",
-                None if residual.pre else p + "residual",
-            )
+            before = None if residual.pre else p + "residual"
+            watch(residual.norm, values, p + "norm", before)
             if residual.pre:
                 watch(residual, values, p + "residual")
             branch = residual.branch
@@ -264,13 +253,9 @@ def watch(
         return dx, *rest, grads
 
     def note(found):
-        values.update(
-            {
-                name: np.array(value)
-                for name, value in found.items()
-                if value is not None and name
-            }
-        )
+        for name, value in found.items():
+            if value is not None and name:
+                values[name] = np.array(value)
 
     layer.forward, layer.backward = watched_forward, watched_backward
 
@@ -287,13 +272,11 @@ def record_heads(p: str, branch: Any, keep: np.ndarray, values: dict) -> None:
         parts = np.split(values.pop(name), branch.edges, axis=-1)
         for kind, part in zip(("query", "key", "value"), parts, strict=True):
             if "parameter" not in name:
-                part = split_heads(
-                    part, branch.heads if kind == "query" else branch.key_heads
-                )
+                heads = branch.heads if kind == "query" else branch.key_heads
+                part = split_heads(part, heads)
             values[name.replace("query_key_value", kind)] = part
-    query, key = (
-        values.get(f"{p}{name}_rotated", values[p + name]) for name in ("query", "key")
-    )
+    names = p + "query", p + "key"
+    query, key = (values.get(name + "_rotated", values[name]) for name in names)
     group = branch.heads // branch.key_heads
     key, value = (np.repeat(a, group, axis=1) for a in (key, values[p + "value"]))
     _, cache = attention(query, key, value, keep)

@@ -40,15 +40,12 @@ def dense(
     part: int | None = None,
 ) -> list[Row]:
     """Return the rows of a linear layer, of a shape (in, out)."""
-    stored = shape[::-1] if transposed else shape
-    weight = Row(
-        f"{theirs}.weight", f"{ours}.weight", stored, "eq:linear", transposed, part
-    )
-    rows = [weight]
+    stored, equation = shape[::-1] if transposed else shape, "eq:linear"
+    weight = f"{theirs}.weight", f"{ours}.weight", stored, equation
+    rows = [Row(*weight, transposed, part)]
     if bias:
-        rows.append(
-            Row(f"{theirs}.bias", f"{ours}.bias", shape[1:], "eq:linear", part=part)
-        )
+        its, own = f"{theirs}.bias", f"{ours}.bias"
+        rows.append(Row(its, own, shape[1:], equation, part=part))
     return rows
 
 

@@ -105,12 +105,9 @@ def files_of(folder, sha256):
     if sha256 is not None:
         raise ValueError(f"{whole}: expected one file with the SHA-256, got none")
     if not index.exists():
-        pickles = [
-            path.name for pattern in PICKLES for path in sorted(folder.glob(pattern))
-        ]
-        instead = (
-            f"{pickles[0]}, a pickle: reading it can run code" if pickles else "none"
-        )
+        pickles = [path.name for each in PICKLES for path in sorted(folder.glob(each))]
+        run = "a pickle: reading it can run code"
+        instead = f"{pickles[0]}, {run}" if pickles else "none"
         raise ValueError(f"{folder}: expected {WHOLE} or {INDEX}, got {instead}")
     content = read_json(index, index.read_bytes())
     names = content.get("weight_map") if isinstance(content, dict) else None
@@ -135,11 +132,10 @@ def header(path):
         length = int.from_bytes(file.read(8), "little")
         entries = json.loads(file.read(length))
     for name in names:
-        if entries[name]["dtype"] not in DTYPES and not is_buffer(
-            entries[name]["dtype"]
-        ):
+        dtype = entries[name]["dtype"]
+        if dtype not in DTYPES and not is_buffer(dtype):
             raise ValueError(
-                f"{path}: {name}: expected one of {', '.join(DTYPES)}, got {entries[name]['dtype']}"
+                f"{path}: {name}: expected one of {', '.join(DTYPES)}, got {dtype}"
             )
     return {name: (path, 8 + length, entries[name]) for name in names}
 
