@@ -56,10 +56,7 @@ class Trigrams:
         check_shape("blocks", blocks, "N", "T")
         check_positive_int("vocabulary", vocabulary)
         check_ids("blocks", blocks, vocabulary)
-        left, right = (part.ravel() for part in neighbours(blocks))
-        middle = blocks.ravel().astype(np.int64)
-        counted = (middle >= len(SPECIAL_TOKENS)) & (left != MASK) & (right != MASK)
-        left, middle, right = left[counted], middle[counted], right[counted]
+        left, middle, right = counted(blocks)
         self.vocabulary = vocabulary
         self.between = most_frequent(left * vocabulary + right, middle, vocabulary)
         self.after = most_frequent(left, middle, vocabulary)
@@ -73,12 +70,12 @@ class Trigrams:
         check_masked(masked, inputs.shape)
         left, right = (part[masked] for part in neighbours(inputs))
         guesses = np.full(len(left), self.top)
-        for table, keys in (
+        for (known, tokens), keys in (
             (self.before, right),
             (self.after, left),
             (self.between, left * self.vocabulary + right),
         ):
-            found = look_up(table, keys)
+            found = look_up(known, tokens, keys, missing=-1)
             guesses = np.where(found < 0, guesses, found)
         return guesses
 
@@ -89,6 +86,14 @@ def neighbours(ids):
     return wider[:, :-2], wider[:, 2:]
 
 
+def counted(blocks):
+    """Return the left neighbour, the token and the right one, where nothing is hidden."""
+    left, right = (part.ravel() for part in neighbours(blocks))
+    middle = blocks.ravel().astype(np.int64)
+    shown = (middle >= len(SPECIAL_TOKENS)) & (left != MASK) & (right != MASK)
+    return left[shown], middle[shown], right[shown]
+
+
 def most_frequent(keys, tokens, vocabulary):
     """Return the different keys, sorted, and the most frequent token of each."""
     pairs, counts = np.unique(keys * vocabulary + tokens, return_counts=True)
@@ -97,9 +102,8 @@ def most_frequent(keys, tokens, vocabulary):
     return keys, pairs[order][first] % vocabulary
 
 
-def look_up(table, keys):
-    """Return the token of each key, -1 where there is none."""
-    known, tokens = table
-    places = np.searchsorted(known, keys)
-    found = np.append(known, -1)[places] == keys
-    return np.where(found, np.append(tokens, -1)[places], -1)
+def look_up(known, values, wanted, missing=0):
+    """Return the value of each wanted entry of a sorted array; or what is said if it is missing."""
+    places = np.searchsorted(known, wanted)
+    found = np.append(known, -1)[places] == wanted
+    return np.where(found, np.append(values, missing)[places], missing)

@@ -9,9 +9,9 @@ from transformer_core.foundation.checks import (
     check_shape,
 )
 from transformer_core.models.bert import check_masked
-from transformer_core.tasks.bert.counts import frequencies, neighbours
+from transformer_core.tasks.bert.counts import counted, frequencies, look_up, neighbours
 from transformer_core.tasks.bert.masking import mask
-from transformer_core.tasks.texts.wordpiece import MASK, SPECIAL_TOKENS
+from transformer_core.tasks.texts.wordpiece import SPECIAL_TOKENS
 
 SPECIALS = len(SPECIAL_TOKENS)
 PARTS = ("uniform", "frequency", "after", "before", "between", "itself")
@@ -46,15 +46,10 @@ class Interpolated:
     ):
         check_shape("blocks", blocks, "N", "T")
         self.shares = frequencies(blocks, vocabulary)
-        left, right = (part.ravel() for part in neighbours(blocks))
-        middle = blocks.ravel().astype(np.int64)
-        counted = (middle >= SPECIALS) & (left != MASK) & (right != MASK)
-        left, middle, right = left[counted], middle[counted], right[counted]
+        left, middle, right = counted(blocks)
         self.vocabulary = vocabulary
-        self.tables = [
-            Table(keys, middle, vocabulary)
-            for keys in (left, right, left * vocabulary + right)
-        ]
+        contexts = left, right, left * vocabulary + right
+        self.tables = [Table(keys, middle, vocabulary) for keys in contexts]
         self.weights = even_weights() if weights is None else weights
         check_reals("weights", self.weights, *even_weights().shape)
         if not (np.isfinite(self.weights).all() and self.weights.min() >= 0):
@@ -197,18 +192,17 @@ class Table:
         pairs, self.counts = np.unique(keys * vocabulary + tokens, return_counts=True)
         self.pairs = pairs
         self.keys, self.first = np.unique(pairs // vocabulary, return_index=True)
-        ends = np.append(self.first[1:], len(pairs))
+        self.ends = np.append(self.first[1:], len(pairs))
         totals = np.append(0, np.cumsum(self.counts))
-        self.totals = totals[ends] - totals[self.first]
-        self.ends = ends
+        self.totals = totals[self.ends] - totals[self.first]
 
     def size(self, keys):
         """How often each key was counted."""
-        return values_at(self.keys, self.totals, keys)
+        return look_up(self.keys, self.totals, keys)
 
     def share(self, keys, tokens):
         """The share of one token among those of a key; 0 where the key is unknown."""
-        counts = values_at(self.pairs, self.counts, keys * self.vocabulary + tokens)
+        counts = look_up(self.pairs, self.counts, keys * self.vocabulary + tokens)
         return counts / np.maximum(self.size(keys), 1)
 
     def row(self, key):
@@ -217,16 +211,8 @@ class Table:
         if place == len(self.keys) or self.keys[place] != key:
             return np.arange(0), np.zeros(0)
         part = slice(self.first[place], self.ends[place])
-        return self.pairs[part] % self.vocabulary, self.counts[part] / self.totals[
-            place
-        ]
-
-
-def values_at(known, values, wanted):
-    """The value of each wanted entry of a sorted array, 0 where there is none."""
-    places = np.searchsorted(known, wanted)
-    same = np.append(known, -1)[places] == wanted
-    return np.where(same, np.append(values, 0)[places], 0)
+        shares = self.counts[part] / self.totals[place]
+        return self.pairs[part] % self.vocabulary, shares
 
 
 def even_weights():

@@ -94,14 +94,8 @@ def training(
     parallel = over_ranks(bert, masked_tokens, adamw, communicator, **scheme)
 
     def batches(first):
-        return masked_batches(
-            blocks["training"],
-            settings["batch"],
-            vocabulary,
-            seed,
-            first,
-            settings["share"],
-        )
+        known, size, share = blocks["training"], settings["batch"], settings["share"]
+        return masked_batches(known, size, vocabulary, seed, first, share)
 
     def schedule(step, steps):
         warmup = steps * 6 // 100
@@ -113,12 +107,10 @@ def training(
         inputs, masked = mask(held_out, vocabulary, rng)
         targets = held_out[masked]
         trigrams = Trigrams(blocks["training"], vocabulary)
+        guesses = trigrams.predict(inputs, masked)
         for name, right in (
             ("Mini-BERT", measure(bert, inputs, held_out, masked)[1]),
-            (
-                "two-sided trigrams",
-                (trigrams.predict(inputs, masked) == targets).mean(),
-            ),
+            ("two-sided trigrams", (guesses == targets).mean()),
             ("the most frequent token", (trigrams.top == targets).mean()),
         ):
             yield f"held-out masked tokens restored by {name}", f"{right:.2%}"

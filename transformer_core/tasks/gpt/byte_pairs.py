@@ -213,9 +213,8 @@ class BytePairs:
             "vocab": {text: i for i, text in enumerate(shown)},
             "merges": [[shown[one], shown[other]] for one, other in self.merges],
         }
-        content = dict.fromkeys(
-            ("truncation", "padding", "normalizer", "post_processor")
-        )
+        unused = "truncation", "padding", "normalizer", "post_processor"
+        content = dict.fromkeys(unused)
         content |= {"version": "1.0", "added_tokens": added, "model": model}
         content |= {"pre_tokenizer": level, "decoder": level}
         return json.dumps(content, ensure_ascii=False, indent=1).encode()
@@ -448,10 +447,9 @@ def read_table(content):
         content[name] for name in ("model", "pre_tokenizer", "added_tokens")
     )
     processor = content.get("post_processor") or level
+    others = "normalizer", "truncation", "padding"
     asked = {name: model.get(name) for name in SETTINGS}
-    asked |= {
-        name: content.get(name) for name in ("normalizer", "truncation", "padding")
-    }
+    asked |= {name: content.get(name) for name in others}
     asked |= {name: token.get(name) for token in added for name in ADDED}
     asked["add_prefix_space"] = level["add_prefix_space"]
     asked["no use_regex"] = not level.get("use_regex", True)
@@ -469,8 +467,6 @@ def read_table(content):
         text.encode() if text in special else bytes(BYTE_OF[c] for c in text)
         for text in by_id
     ]
-    pairs = [
-        merge.split(" ") if isinstance(merge, str) else merge
-        for merge in model["merges"]
-    ]
+    merges = model["merges"]
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]
     return tokens, [(ids[one], ids[other]) for one, other in pairs], special

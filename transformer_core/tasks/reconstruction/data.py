@@ -57,9 +57,8 @@ class Reconstruction:
         inputs, targets : ndarray (B, T, D)
         """
         check_positive_int("sequences", sequences)
-        tokens = rng.integers(
-            len(self.embedding), size=(sequences, len(self.positions))
-        )
+        size = sequences, len(self.positions)
+        tokens = rng.integers(len(self.embedding), size=size)
         targets = self.embedding[tokens]
         return targets + self.positions, targets
 
@@ -108,9 +107,8 @@ def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -
     rows, counts = np.unique(targets.reshape(-1, width), axis=0, return_counts=True)
     residual = rows - beta
     # An orthonormal basis of the plane where the entries sum to 0: its first column is dropped.
-    basis = np.linalg.qr(np.column_stack([np.ones(width), np.eye(width)[:, 1:]]))[0][
-        :, 1:
-    ]
+    columns = np.column_stack([np.ones(width), np.eye(width)[:, 1:]])
+    basis = np.linalg.qr(columns)[0][:, 1:]
     curvature, axes = np.linalg.eigh(basis.T @ (gamma[:, np.newaxis] ** 2 * basis))
     b = residual * gamma @ basis @ axes
 

@@ -109,15 +109,12 @@ class SentenceEncoder:
         Source: Gao et al. 2021.
         """
         parts = [*cut(query_ids, size), *cut(key_ids, size)]
-        seeds = (
-            [None] * len(parts) if rng is None else rng.integers(2**63, size=len(parts))
-        )
+        texts = len(parts)
+        seeds = [None] * texts if rng is None else rng.integers(2**63, size=texts)
 
         def pass_of(part, seed):
             """Drop the same each time."""
-            return self.forward(
-                part, None if rng is None else np.random.default_rng(seed)
-            )
+            return self.forward(part, rng and np.random.default_rng(seed))
 
         vectors = np.concatenate(
             [pass_of(*part)[0] for part in zip(parts, seeds, strict=True)]
