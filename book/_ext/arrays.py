@@ -53,13 +53,8 @@ def evaluated(sums, values):
 class Arrays(Graph):
     """A graph whose nodes know the sum behind every entry, in parts that are boxes of the map.
 
-    Parameters
-    ----------
-    title : str
-    rules : str
-        A line for each array, ``Q te = Σd{X[t,d]*W[d,e]}``; the gradient by Q is ``dQ``.
-    sizes : dict
-        How far each letter counts.
+    The rules have a line for each array, ``Q te = Σd{X[t,d]*W[d,e]}``; the gradient by Q is ``dQ``.
+    The sizes say how far each letter counts.
     """
 
     def __init__(self, title, rules, sizes):

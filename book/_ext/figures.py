@@ -77,16 +77,8 @@ def compact(drawing):
 def on_the_page(drawing, alt, prefix):
     """A figure of Matplotlib as SVG that stands in the page and takes on its colours.
 
-    It is never so narrow that its smallest type could not be read.
-
-    Parameters
-    ----------
-    drawing : str
-        The SVG file's text.
-    alt : str
-        Its alternative text.
-    prefix : str
-        What tells its names from those of the page's other figures.
+    It is never so narrow that its smallest type could not be read. The prefix tells its names from
+    those of the page's other figures.
     """
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r'\bid="', f'id="{prefix}-', drawing)

@@ -290,30 +290,29 @@ def line_of(lines, lane):
     return float(np.interp(lane, range(len(lines)), lines)) + 3 * CELL * beyond
 
 
+def greatest(sizes):
+    """The greatest size at each whole number from 0 on, of pairs of a number and a size."""
+    sizes = [(int(n), size) for n, size in sizes if n == int(n)]
+    last, _ = max(sizes)
+    return [max((size for at, size in sizes if at == n), default=0) for n in range(last + 1)]
+
+
 def laid_out_wide(graph):
     """Blocks from left to right: ranks are columns, lanes rows."""
     size = 13
     blocks = {key: Block(node, size) for key, node in graph.nodes.items()}
-    ranks = 1 + max(node.at[0] for node in graph.nodes.values())
-    leads, bodies = [0] * ranks, [0] * ranks
-    for block in blocks.values():
-        rank = block.node.at[0]
-        leads[rank] = max(leads[rank], block.lead)
-        bodies[rank] = max(bodies[rank], block.width - block.lead)
+    leads = greatest((b.node.at[0], b.lead) for b in blocks.values())
+    bodies = greatest((b.node.at[0], b.width - b.lead) for b in blocks.values())
     widths = [lead + body for lead, body in zip(leads, bodies, strict=True)]
-    gap = min(110, (WIDE - sum(widths)) / max(1, ranks - 1))
-    left = (WIDE - sum(widths) - gap * (ranks - 1)) / 2
-    lefts = [left + sum(widths[:r]) + gap * r for r in range(ranks)]
-    lanes = 1 + int(max(n.at[1] for n in graph.nodes.values() if n.at[1] == int(n.at[1])))
-    above, below = [0] * lanes, [0] * lanes
-    for block in blocks.values():
-        lane = block.node.at[1]
-        if lane == int(lane):
-            above[int(lane)] = max(above[int(lane)], block.anchor)
-            below[int(lane)] = max(below[int(lane)], block.height - block.anchor)
+    gaps = len(widths) - 1
+    gap = min(110, (WIDE - sum(widths)) / max(1, gaps))
+    left = (WIDE - sum(widths) - gap * gaps) / 2
+    lefts = [left + sum(widths[:r]) + gap * r for r in range(gaps + 1)]
+    above = greatest((b.node.at[1], b.anchor) for b in blocks.values())
+    below = greatest((b.node.at[1], b.height - b.anchor) for b in blocks.values())
     lines = [above[0]]
-    for lane in range(1, lanes):
-        lines.append(lines[-1] + below[lane - 1] + 32 + above[lane])
+    for before, after in zip(below[:-1], above[1:], strict=True):
+        lines.append(lines[-1] + before + 32 + after)
     for block in blocks.values():
         rank, lane = block.node.at
         x = lefts[rank] + leads[rank] - block.lead
@@ -341,11 +340,7 @@ def laid_out_narrow(graph):
     """Blocks from top to bottom: ranks are rows, lanes columns."""
     size = 12
     blocks = {key: Block(node, size) for key, node in graph.nodes.items()}
-    ranks = 1 + max(node.narrow[0] for node in graph.nodes.values())
-    heights = [0] * ranks
-    for block in blocks.values():
-        rank = block.node.narrow[0]
-        heights[rank] = max(heights[rank], block.height)
+    heights = greatest((b.node.narrow[0], b.height) for b in blocks.values())
     gap = 32
 
     def centre(lane):

@@ -75,13 +75,7 @@ def tests_of(root, group):
 
 
 def measure(root, group):
-    """Run the tests of a group that witness an equation: label to tests and errors.
-
-    Raises
-    ------
-    ExtensionError
-        If a test fails.
-    """
+    """Run the tests of a group that witness an equation: label to tests and errors."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", *map(str, tests_of(root, group))]
@@ -101,18 +95,15 @@ def read_report(report, group):
             continue
         properties = [(p.get("name"), p.get("value")) for p in case.iter("property")]
         found = dict(properties)
+        file = case.get("classname").replace(".", "/") + ".py"
+        test = f"{file}::{case.get('name').partition('[')[0]}"
         for label in (value for name, value in properties if name == "equation"):
             check = checks.setdefault(label, {"errors": {}, "tests": []})
-            file = case.get("classname").replace(".", "/") + ".py"
-            test = f"{file}::{case.get('name').partition('[')[0]}"
-            if test not in check["tests"]:
-                check["tests"].append(test)
+            check["tests"] = sorted({*check["tests"], test})
             if "witness" in found:
                 errors, witness = check["errors"], found["witness"]
                 error = float(f"{float(found['error']):.0e}")
                 errors[witness] = max(errors.get(witness, 0.0), error)
-    for check in checks.values():
-        check["tests"].sort()
     return checks
 
 

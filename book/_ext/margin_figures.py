@@ -34,16 +34,10 @@ class Mark:
 
 
 class Sketch:
-    """A figure of the size of a stamp.
+    """A figure of the size of a stamp; x and y are the ranges of its data.
 
-    Parameters
-    ----------
-    x, y : pair of float
-        The ranges of the data.
-    height : float, optional
-        In pixels. Default: what makes the two axes equal.
-
-    ``alt`` is its alternative text. A hue is the name of a property in figures.css.
+    The height in pixels is, unless it is given, what makes the two axes equal. ``alt`` is the
+    alternative text. A hue is the name of a property in figures.css.
     """
 
     def __init__(self, x, y, height=None):

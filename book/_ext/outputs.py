@@ -57,24 +57,7 @@ def outdated_pages(app, env, *_):
 
 
 def with_outputs(root, path):
-    """A notebook as its page shows it: with outputs that hold, and a line on where they are from.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    path : Path
-        The notebook.
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    CellExecutionError
-        If the notebook has to be executed and a cell fails.
-    """
+    """A notebook as its page shows it: with outputs that hold, and a line on their origin."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     executed = read_json(path.parent / EXECUTED).get(path.stem)
     why = reason(notebook, executed)
@@ -172,13 +155,7 @@ def reason(notebook, executed):
 
 
 def execute(path, folder):
-    """Execute a notebook, and store it with its outputs in a folder; the same bytes every time.
-
-    Raises
-    ------
-    CellExecutionError
-        If a cell fails.
-    """
+    """Execute a notebook, and store it with its outputs in a folder; the same bytes every time."""
     notebook = nbformat.read(path, as_version=4)
     metadata = dict(notebook.metadata)
     client = NotebookClient(

@@ -184,10 +184,7 @@ a {{ color: inherit; text-decoration: none; }}
 def join(documents, front=1):
     """One file from many: pages, links between them, bookmarks, tags, numbers.
 
-    Parameters
-    ----------
-    documents : list of Printed
-        The first ``front`` of them carry roman numbers.
+    The first ``front`` of them carry roman numbers.
     """
     writer = PdfWriter()
     starts, pages, tags = {}, {}, []

@@ -25,20 +25,14 @@ def size(text: str) -> Size:
     text = re.sub(r"\A---\n.*?^---\n", "", text, flags=re.DOTALL | re.MULTILINE)
     exercises = len(re.findall(r"^[`:]{3,}\{exercise\}", text, re.MULTILINE))
     text, formulas = re.subn(r"\$\$.*?\$\$(?: \(\S+\))?", " ", text, flags=re.DOTALL)
-    text, code = re.subn(r"^```\w+\n.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE)
-    text, shown = re.subn(
-        r"^```\{(source|mistake|notebook-cell)\}.*?^```$", " ", text, flags=re.DOTALL | re.MULTILINE
-    )
-    text = re.sub(
-        r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$|^% .*$",
-        " ",
-        text,
-        flags=re.MULTILINE,
-    )
+    listing = r"^```(?:\w+\n|\{(?:source|mistake|notebook-cell)\}).*?^```$"
+    text, listings = re.subn(listing, " ", text, flags=re.DOTALL | re.MULTILINE)
+    markup = r"^[`:]{3,}.*$|^:[\w-]+:.*$|^\|[-:| ]+\|$|^\([\w-]+\)=$|^% .*$"
+    text = re.sub(markup, " ", text, flags=re.MULTILINE)
     text = re.sub(r"\{[\w:-]+\}`[^`]*`|\$[^$]+\$|`[^`]+`", " one ", text)
     text = re.sub(r"\]\([^)]*\)", " ", text)
     words = re.findall(r"[^\W_]+(?:['’.,-][^\W_]+)*", text)
-    return Size(len(words), formulas, code + shown, exercises)
+    return Size(len(words), formulas, listings, exercises)
 
 
 def minutes(text: str) -> tuple[int, int]:
