@@ -7,22 +7,19 @@ import pytest
 import yaml
 from docutils import nodes
 from helpers.texts import ROOT, read
+from PIL import Image
 from previews import picture, preview
 
 STATIC = ROOT / "book/_static"
 CONFIGURATION = yaml.safe_load(read(ROOT / "_config.yml"))
-APP = SimpleNamespace(config=SimpleNamespace(html_title="Transformers by Hand"))
-
-
 TEXT = "What the page & its picture say."
 
 
 def said(repository, monkeypatch, folder):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     if repository:
         monkeypatch.setenv("GITHUB_REPOSITORY", repository)
-    else:
-        monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
-    app = SimpleNamespace(config=APP.config, outdir=folder)
+    app = SimpleNamespace(config=SimpleNamespace(html_title="Transformers by Hand"), outdir=folder)
     paragraphs = nodes.paragraph("", "A formula ", nodes.math("", "x")), nodes.paragraph("", TEXT)
     context = {"title": "Here &amp; there", "metatags": '<meta name="viewport" content="again">'}
     preview(app, "book/130_softmax", "page.html", context, nodes.section("", *paragraphs))
@@ -46,17 +43,12 @@ def test_a_link_has_a_preview_of_its_page(monkeypatch, tmp_path, repository, add
     assert "viewport" not in tags
     name = tags["og:image"].removeprefix(f"{address}/")
     size = tags["og:image:width"], tags["og:image:height"]
-    assert tuple(map(int, size)) == size_of_png(tmp_path / name)
+    with Image.open(tmp_path / name) as image:
+        assert (*map(int, size), "PNG") == (*image.size, image.format)
 
 
 def test_two_pages_have_two_pictures():
     assert picture("Softmax").tobytes() != picture("Attention").tobytes()
-
-
-def size_of_png(path):
-    head = path.read_bytes()[:24]
-    assert head.startswith(b"\x89PNG")
-    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
 
 
 def test_the_mark_is_one_drawing_everywhere():

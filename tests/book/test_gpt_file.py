@@ -146,9 +146,8 @@ def test_it_does_not_train_on_a_wrong_gradient(tmp_path, monkeypatch, old, new):
 def test_what_it_cannot_read_is_named(gpt, tmp_path, text, prompt):
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(
-        SystemExit, match="expected 5120 tokens of text and 1 to 127 of a prompt, got"
-    ):
+    expected = "expected 5120 tokens of text and 1 to 127 of a prompt, got"
+    with pytest.raises(SystemExit, match=expected):
         gpt["main"](path, prompt)
 
 
@@ -157,9 +156,8 @@ def test_in_an_empty_folder_it_reads_a_text_and_goes_on_from_the_prompt(tmp_path
     path = wrong(tmp_path, "BATCH, STEPS, RATE, EPS = 16, 600,", "BATCH, STEPS, RATE, EPS = 2, 3,")
     (tmp_path / "text.txt").write_text("naïve cats chase mice\n" * 4000, encoding="utf-8")
     command = [sys.executable, str(path), "text.txt", "naïve "]
-    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True).stdout.decode()
+    printed = subprocess.check_output(command, cwd=tmp_path).decode()
     assert re.search(r"^largest relative error of a gradient  \S+e-1[2-6]$", printed, re.MULTILINE)
-    assert re.search(
-        r"^\d+\.\d{3} bits for each byte of what it has not read$", printed, re.MULTILINE
-    )
+    bits = r"^\d+\.\d{3} bits for each byte of what it has not read$"
+    assert re.search(bits, printed, re.MULTILINE)
     assert "\n\nnaïve " in printed

@@ -72,11 +72,8 @@ def test_the_numbers_of_an_alternative_text_are_computed(name):
         for node in source.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "sketch.alt"
     )
-    written = [
-        part.value
-        for part in ast.walk(text)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    ]
+    constants = (part.value for part in ast.walk(text) if isinstance(part, ast.Constant))
+    written = [value for value in constants if isinstance(value, str)]
     assert re.search(r"\d", SKETCHES[name].alt)
     assert not any(re.search(r"(?<!\.)\d", part) for part in written)
 
@@ -196,15 +193,9 @@ def test_average():
 def test_keep():
     full = corners("keep", "full", "key")
     squares = full | corners("keep", "empty", "key")
-    seen = {
-        (m * 7 + s, 5 - t)
-        for m, keep in enumerate(
-            (lambda t, s: s < 3, lambda t, s: s <= t, lambda t, s: s < 3 and s <= t)
-        )
-        for t in range(5)
-        for s in range(5)
-        if keep(t, s)
-    }
+    t, s = np.indices((5, 5))
+    masks = s < 3, s <= t, (s < 3) & (s <= t)
+    seen = {(m * 7 + s, 5 - t) for m, keep in enumerate(masks) for t, s in np.argwhere(keep)}
     assert full == seen and len(squares) == 75
 
 
@@ -297,12 +288,8 @@ def test_masked_block():
 
 
 def test_average_explains():
-    for T, curve, dot in zip(
-        (1, 4, 64),
-        points("average_explains", "line"),
-        points("average_explains", "dots"),
-        strict=True,
-    ):
+    curves, dots = (points("average_explains", kind) for kind in ("line", "dots"))
+    for T, curve, dot in zip((1, 4, 64), curves, dots, strict=True):
         for w, error in (*curve, *dot):
             left = np.eye(T)[0] - w * np.ones(T) / T  # of T independent numbers
             assert error == pytest.approx(left @ left)

@@ -65,10 +65,9 @@ def test_it_is_in_the_style_of_the_package_and_every_function_is_used(file):
     for command in (["check", "--extend-select=F"], ["format", "--check"]):
         settings = ["--config", str(ROOT / "transformer_core/ruff.toml"), str(file)]
         subprocess.run([sys.executable, "-m", "ruff", *command, *settings], check=True)
-    tree = ast.parse(read(file))
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
+    text = read(file)
+    used = onefile.names(text) | onefile.attributes_of(text)
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             assert node.name in used or node.name.startswith("__"), node.name
 
@@ -95,15 +94,9 @@ def test_in_an_empty_folder_it_checks_its_gradients_and_trains_to_the_chapters_f
     file, tmp_path
 ):
     def run(folder, *command):
-        result = subprocess.run(
-            [sys.executable, *command],
-            cwd=folder,
-            env=os.environ | ONE_THREAD,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return result.stdout
+        environment = os.environ | ONE_THREAD
+        command = [sys.executable, *command]
+        return subprocess.check_output(command, cwd=folder, env=environment, text=True)
 
     printed = run(file.parent, "transformer.py")
     error = re.match(r"largest relative error of a gradient  (\S+)\n", printed)[1]
@@ -194,7 +187,6 @@ def test_the_book_writes_it_before_it_reads_a_page_and_offers_it(checkout):
 
     assert "onefile: book/_ext" in read(ROOT / "_config.yml")
     for page in ("310_train_encoder", "how_to_run"):
-        (target,) = re.findall(
-            r"\{download\}`transformer.py <(.*)>`", read(ROOT / f"book/{page}.md")
-        )
+        text = read(ROOT / f"book/{page}.md")
+        (target,) = re.findall(r"\{download\}`transformer.py <(.*)>`", text)
         assert (ROOT / "book" / target).resolve() == ROOT / onefile.TARGET
