@@ -30,23 +30,17 @@ document.addEventListener("DOMContentLoaded", () => {
         return;
       }
       let end = 0;
-      const sum = document.createElement("span");
+      const sum = make("span");
       for (const found of at.dataset.sum.matchAll(NAMED)) {
         const source = cell(...found.slice(1).filter(Boolean)), value = with_(source);
         const before = at.dataset.sum.slice(end, found.index), after = at.dataset.sum[found.index + found[0].length];
         source.classList.add("from");
-        const number = document.createElement("b");
-        number.className = source.closest("table").className;
         const bare = before.endsWith("(") && after === ")" || !/^−|ln/.test(value) && !(before.endsWith("/ ") && value.includes("/"));
-        number.textContent = bare ? value : `(${value})`;
-        sum.append(shown(before), number);
+        sum.append(shown(before), make("b", { className: source.closest("table").className }, bare ? value : `(${value})`));
         end = found.index + found[0].length;
       }
       sum.append(shown(at.dataset.sum.slice(end)));
-      const result = document.createElement("b");
-      result.className = "result";
-      result.textContent = with_(at);
-      opened.append(sum, " = ", result);
+      opened.append(sum, " = ", make("b", { className: "result" }, with_(at)));
     };
 
     // One tab stop in each array; the arrow keys go on from there.

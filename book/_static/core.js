@@ -45,6 +45,29 @@ const core = (() => {
     return map(a, (v, n) => v + b.data[n]);
   };
 
+  // Columns cut into equal parts, and put side by side again.
+  const split = (x, number) => {
+    const width = last(x) / number;
+    return Array.from({ length: number }, (_, part) => {
+      const piece = like(x, [...x.shape.slice(0, -1), width]);
+      for (let row = 0; row < piece.data.length / width; row += 1) {
+        const at = (row * number + part) * width;
+        piece.data.set(x.data.subarray(at, at + width), row * width);
+      }
+      return piece;
+    });
+  };
+
+  const join = (parts) => {
+    const width = last(parts[0]), number = parts.length;
+    const whole = like(parts[0], [...parts[0].shape.slice(0, -1), width * number]);
+    parts.forEach(({ data }, part) => {
+      for (let row = 0; row < data.length / width; row += 1)
+        whole.data.set(data.subarray(row * width, (row + 1) * width), (row * number + part) * width);
+    });
+    return whole;
+  };
+
   const transpose = (x) => {
     const [rows, columns] = x.shape, turned = like(x, [columns, rows]);
     for (let i = 0; i < rows; i += 1)
@@ -556,7 +579,7 @@ const core = (() => {
   };
 
   return {
-    tensor, from, nested, like, size, ids, mask, reshape, map, add, transpose, generator,
+    tensor, from, nested, like, size, ids, mask, reshape, map, add, split, join, transpose, generator,
     linear, linearBackward, softmax, softmaxBackward, logSoftmax, crossEntropy, crossEntropyBackward,
     layerNorm, layerNormTerms, layerNormBackward, relu, reluBackward, erf, gelu, geluBackward,
     geluTanh, geluTanhBackward, dropout, dropoutBackward, attention, attentionBackward, splitHeads,

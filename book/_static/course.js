@@ -7,6 +7,29 @@ document.documentElement.dataset.theme ||= matchMedia("(prefers-color-scheme: da
 // Faces are made ready before the first text is laid out: text that changes its face jumps.
 for (const face of document.fonts) face.load();
 
+// An HTML element with properties, and its children.
+const make = (tag, properties = {}, ...children) => {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+};
+
+// What is kept under a name, by a browser that stores anything.
+const storage = {
+  read: (name, otherwise) => {
+    try {
+      return JSON.parse(localStorage.getItem(name)) ?? otherwise;
+    } catch {
+      return otherwise;
+    }
+  },
+  write: (name, value) => {
+    try {
+      localStorage.setItem(name, JSON.stringify(value));
+    } catch { /* it stays until the page is left */ }
+  },
+};
+
 (() => {
   // A page that is read from its top is soon there: its sections below the window are laid out one
   // after another, in pauses (course.css).

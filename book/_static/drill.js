@@ -64,12 +64,6 @@
     return `${slip < 0 ? difference(found, right) : mistakes[slip]} ${rule}`;
   };
 
-  const make = (tag, properties = {}, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-  };
-
   const value = (before, text) => {
     const signed = text.replaceAll("-", "−");
     const cells = (row) => row.split(", ").map((entry) => make("td", {}, entry));
@@ -90,25 +84,14 @@
       form: data.forms[n], mistakes: data.mistakes[n],
     }));
     const store = `transformers-by-hand-${place.id}`;
-    let fields, kept = { level: "complete", number: 0, answers: {} };
-    try {
-      kept = JSON.parse(localStorage.getItem(store)) ?? kept;
-    } catch { /* a browser that stores nothing keeps it until the page is left */ }
-    const keep = (change) => {
-      Object.assign(kept, change);
-      try {
-        localStorage.setItem(store, JSON.stringify(kept));
-      } catch { /* likewise */ }
-    };
+    let fields;
+    const state = storage.read(store, { level: "complete", number: 0, answers: {} });
+    const keep = (change) => storage.write(store, Object.assign(state, change));
 
     const question = place.querySelector("p").cloneNode(true);
     const given = make("div", { className: "given" });
     const list = make("ol");
-    const said = () => {
-      const line = make("p", { className: "said" });
-      line.setAttribute("role", "status");
-      return line;
-    };
+    const said = () => make("p", { className: "said", role: "status" });
     const say = (line, text, mood) => {
       form.querySelectorAll(".said").forEach((other) => { other.textContent = ""; });
       line.innerHTML = text;
@@ -116,18 +99,12 @@
     };
     const inAll = said();
 
-    const choice = (name, label) => {
-      const radio = make("input", { type: "radio", name: `${place.id}-level`, value: name });
-      radio.checked = name === kept.level;
-      radio.addEventListener("change", () => { keep({ level: name }); another(); });
-      return make("label", {}, radio, ` ${label}`);
-    };
-    const button = (label, type, action) => {
-      const made = make("button", { type, textContent: label });
-      if (action) made.addEventListener("click", action);
-      return made;
-    };
-    const check = button("Check", "submit"), hint = button("Hint", "button", () => {
+    const choice = (name, label) => make("label", {}, make("input", {
+      type: "radio", name: `${place.id}-level`, value: name, checked: name === state.level,
+      onchange: () => { keep({ level: name }); another(); },
+    }), ` ${label}`);
+    const button = (label, onclick) => make("button", { type: "button", textContent: label, onclick });
+    const check = make("button", { type: "submit", textContent: "Check" }), hint = button("Hint", () => {
       const { line, input, n } = fields.find(({ input, n }) => fault(input, n)) ?? fields.at(-1);
       say(line, `Step ${n + 1}: ${steps[n].rule}`, "");
       input.focus();
@@ -139,24 +116,24 @@
         choice("complete", "to complete"), choice("free", "free")),
       question, given, list, inAll,
       make("p", { className: "buttons" }, check, hint,
-        button("Another one", "button", () => { another(); fields[0].input.focus(); }),
-        button("Show the worked one", "button", () => show(true))),
+        button("Another one", () => { another(); fields[0].input.focus(); }),
+        button("Show the worked one", () => show(true))),
     );
 
     const show = (worked) => {
-      const task = data.tasks[kept.number];
+      const task = data.tasks[state.number];
       given.replaceChildren(
         ...task.given.map((text, n) => value(data.symbols[n], text)));
       fields = [];
       list.replaceChildren(...steps.map((step, n) => {
-        if (worked || (kept.level === "complete" && !data.complete.includes(n)))
+        if (worked || (state.level === "complete" && !data.complete.includes(n)))
           return make("li", {}, make("p", { innerHTML: step.prompt }), value("", task.answers[n]),
             make("p", { className: "rule", innerHTML: step.rule }));
         const id = `${place.id}-${n}`;
         const input = make("input", {
-          id, type: "text", autocomplete: "off", spellcheck: false, value: kept.answers[n] ?? "",
+          id, type: "text", autocomplete: "off", spellcheck: false, value: state.answers[n] ?? "",
+          oninput: () => keep({ answers: { ...state.answers, [n]: input.value } }),
         });
-        input.addEventListener("input", () => keep({ answers: { ...kept.answers, [n]: input.value } }));
         input.setAttribute("aria-describedby", `${id}-form`);
         const line = said();
         fields.push({ input, line, n });
@@ -168,12 +145,12 @@
     };
 
     const another = () => {
-      keep({ number: (kept.number + 1) % data.tasks.length, answers: {} });
+      keep({ number: (state.number + 1) % data.tasks.length, answers: {} });
       show(false);
     };
 
     const fault = ({ value }, n) => {
-      const task = data.tasks[kept.number];
+      const task = data.tasks[state.number];
       return value.trim() ? verdict(value.trim(), task.answers[n], steps[n], task.slips[n]) : "Next.";
     };
 

@@ -15,9 +15,8 @@ const explore = (() => {
     if (!figure) return;
     const stage = figure.querySelector(".stage");
     const controls = make("div", { className: "controls" });
-    const said = make("p", { className: "said" }), announced = make("p", { className: "announced" });
-    said.setAttribute("aria-hidden", true); // the same words
-    announced.setAttribute("role", "status");
+    const said = make("p", { className: "said", ariaHidden: true }); // the same words
+    const announced = make("p", { className: "announced", role: "status" });
     stage.after(controls, said, announced);
     let later, latest, drawn, touched;
     const begin = () => {
@@ -46,27 +45,26 @@ const explore = (() => {
     }).observe(stage);
   };
 
-  // An HTML element with properties, and its children.
-  const make = (tag, properties = {}, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
+  const set = (element, attributes) => {
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   };
 
   // An SVG element with attributes, appended to its parent.
   const draw = (parent, tag, attributes = {}, text) => {
     const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    set(element, attributes);
     if (text !== undefined) element.textContent = text;
     return parent.appendChild(element);
   };
 
   // A drawing of its own width and height, described by label.
-  const canvas = (stage, width, height, label) => {
-    const drawing = draw(stage, "svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
-    drawing.setAttribute("aria-label", label);
-    drawing.style.maxWidth = `${width}px`;
-    return drawing;
+  const canvas = (stage, width, height, label) => draw(stage, "svg",
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, style: `max-width: ${width}px;` });
+
+  // A line across a chart, and what it stands for before it.
+  const level = (drawing, left, right, y, text) => {
+    draw(drawing, "line", { x1: left, x2: right, y1: y, y2: y, stroke: "var(--line)" });
+    draw(drawing, "text", { x: left - 6, y: y + 4, "text-anchor": "end", class: "soft" }, text);
   };
 
   const number = (value, digits = 2) => value.toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−");
@@ -88,18 +86,39 @@ const explore = (() => {
     return `${front}·10${raised.join("")}`.replace("-", "−");
   };
 
-  // Write a number, and keep all its digits for whoever wants them.
-  const show = (element, value, written = number(value)) => {
+  // Write a number, and keep all its digits for whoever wants them, under a name if it has one.
+  const show = (element, value, written = number(value), name = undefined) => {
     element.textContent = written;
     element.dataset.value = value;
+    if (name) element.dataset.name = name;
+    return element;
   };
 
-  // A named number in a line of numbers. Returns write(value, written).
-  const readout = (numbers, name, label) => {
-    const output = make("output", { name, ariaLive: "off" });
-    numbers.append(make("span", {}, `${label} `, output));
-    return (value, written) => show(output, value, written);
+  // Places for numbers with a name: in a text, and in a table.
+  const output = (name) => make("output", { name, ariaLive: "off" });
+
+  const cell = (name) => {
+    const made = make("td");
+    made.dataset.name = name;
+    return made;
   };
+
+  // A line of numbers: { name: label, ... }. Returns { name: write(value, written), ... }.
+  const readouts = (stage, labels) => {
+    const numbers = stage.appendChild(make("p", { className: "numbers" }));
+    return Object.fromEntries(Object.entries(labels).map(([name, label]) => {
+      const place = output(name);
+      numbers.append(make("span", {}, `${label} `, place));
+      return [name, (value, written) => show(place, value, written)];
+    }));
+  };
+
+  // A table of rows, each a heading and cells, under the headings of its columns.
+  const table = (headings, rows, className = "values") => make("table", { className },
+    ...headings.length ? [make("thead", {}, make("tr", {}, ...headings.map((text) =>
+      (text ? make("th", { scope: "col" }, text) : make("td")))))] : [],
+    make("tbody", {}, ...rows.map(([heading, ...cells]) =>
+      make("tr", {}, heading.tagName ? heading : make("th", { scope: "row" }, heading), ...cells))));
 
   // The gradient of a function of an array, by central differences as in the package.
   const differences = (f, x, h = 1e-5) => Array.from(x, (original, i) => {
@@ -110,15 +129,15 @@ const explore = (() => {
 
   // A labelled slider. Returns { value } to read and to set; input(value) hears every move.
   const slider = (controls, { name, label, min, max, step, value, format = number }, input) => {
-    const field = make("input", { type: "range", min, max, step, value, name });
-    const output = make("output", { ariaLive: "off" }); // the said line is what is announced
-    field.setAttribute("aria-label", label);  // the label would name its first part, the output
+    // The label alone would name its first part, the output.
+    const field = make("input", { type: "range", min, max, step, value, name, ariaLabel: label });
+    const shown = make("output", { ariaLive: "off" }); // the said line is what is announced
     const write = () => {
-      show(output, Number(field.value), format(Number(field.value)));
-      field.setAttribute("aria-valuetext", output.textContent);
+      show(shown, Number(field.value), format(Number(field.value)));
+      field.ariaValueText = shown.textContent;
     };
     field.addEventListener("input", () => { write(); input(Number(field.value)); });
-    controls.append(make("label", {}, make("span", {}, label, " ", output), field));
+    controls.append(make("label", {}, make("span", {}, label, " ", shown), field));
     write();
     return {
       field,
@@ -128,37 +147,28 @@ const explore = (() => {
   };
 
   const toggle = (controls, { name, label, checked = false }, input) => {
-    const field = make("input", { type: "checkbox", checked, name });
-    field.addEventListener("change", () => input(field.checked));
+    const field = make("input", { type: "checkbox", checked, name, onchange: () => input(field.checked) });
     controls.append(make("label", { className: "toggle-label" }, field, ` ${label}`));
     return field;
   };
 
   // One of several: { value: label, ... }.
   const choice = (controls, { name, label, options, value }, input) => {
-    const field = make("select", { name }, ...Object.entries(options).map(([key, text]) =>
-      make("option", { value: key, selected: key === value }, text)));
-    field.addEventListener("change", () => input(field.value));
+    const field = make("select", { name, onchange: () => input(field.value) }, ...Object.entries(options).map(
+      ([key, text]) => make("option", { value: key, selected: key === value }, text)));
     controls.append(make("label", {}, make("span", {}, label), field));
     return field;
   };
 
   // The same, with all of them in sight.
   const radios = (controls, { name, label, options, value }, input) => {
-    const labels = Object.entries(options).map(([key, text]) => {
-      const field = make("input", { type: "radio", name, value: key, checked: key === value });
-      field.addEventListener("change", () => input(key));
-      return make("label", { className: "toggle-label" }, field, ` ${text}`);
-    });
+    const labels = Object.entries(options).map(([key, text]) => make("label", { className: "toggle-label" },
+      make("input", { type: "radio", name, value: key, checked: key === value, onchange: () => input(key) }), ` ${text}`));
     controls.append(make("fieldset", {}, make("legend", {}, label), ...labels));
   };
 
-  const button = (controls, label, press) => {
-    const made = make("button", { type: "button", textContent: label });
-    made.addEventListener("click", press);
-    controls.append(made);
-    return made;
-  };
+  const button = (controls, label, press) =>
+    controls.appendChild(make("button", { type: "button", textContent: label, onclick: press }));
 
   // The handles of each drawing. A finger that comes down near some of them moves the nearest.
   const handles = new WeakMap();
@@ -166,7 +176,7 @@ const explore = (() => {
   // A point of a drawing that mouse, finger and keys move, in the drawing's units.
   // move(x, y) is told where it is wanted; place(x, y) puts it there. Along each of its axes, "x",
   // "y" or both, it is a slider from one end of the drawing to the other.
-  const handle = (drawing, { label, x, y, axes = "x", radius = 9, step = 5, className = "" }, move) => {
+  const handle = (drawing, { label, name, hue, x = 0, y = 0, axes = "x", radius = 9, step = 5, className = "" }, move) => {
     drawing.setAttribute("role", "group"); // an image would hide its handles
     const { width, height } = drawing.viewBox.baseVal, ends = { x: [0, width], y: [height, 0] };
     const halo = draw(drawing, "circle", { r: 24, class: "halo" }); // what a finger may miss by
@@ -179,19 +189,16 @@ const explore = (() => {
     const [first, second] = axes;
     const upright = second && dot(second, { class: "halo", "aria-label": `${label}, up and down` });
     const point = dot(first, { class: `handle ${className}`, "aria-label": label });
+    if (name) point.dataset.name = name;
+    if (hue) point.style.stroke = `var(--${hue})`;
     const sliders = Object.fromEntries([[first, point], [second, upright]].slice(0, axes.length));
     const parts = [halo, point, upright ?? point];
     let at = { x, y };
     const place = (newX, newY, text = "") => {
       at = { x: newX, y: newY };
-      for (const part of parts) {
-        part.setAttribute("cx", newX);
-        part.setAttribute("cy", newY);
-      }
-      for (const [axis, slider] of Object.entries(sliders)) {
-        slider.setAttribute("aria-valuenow", Math.round(axis === "x" ? newX : height - newY));
-        slider.setAttribute("aria-valuetext", text);
-      }
+      for (const part of parts) set(part, { cx: newX, cy: newY });
+      for (const [axis, slider] of Object.entries(sliders))
+        set(slider, { "aria-valuenow": Math.round(axis === "x" ? newX : height - newY), "aria-valuetext": text });
     };
     const locate = (event) => {
       const { x: left, y: top } = new DOMPoint(event.clientX, event.clientY)
@@ -288,6 +295,7 @@ const explore = (() => {
   };
 
   return Object.assign(start, {
-    make, draw, canvas, number, fraction, power, show, readout, differences, slider, toggle, choice, radios, button, handle, grid, still, whenSeen, play,
+    make, set, draw, canvas, level, number, fraction, power, show, output, cell, readouts, table, differences, slider, toggle, choice, radios,
+    button, handle, grid, still, whenSeen, play,
   });
 })();

@@ -6,12 +6,6 @@
 // the steps. The symbols of a formula or a listing are one stop of the tabulator.
 document.addEventListener("DOMContentLoaded", () => {
   "use strict";
-  const make = (tag, properties, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-  };
-
   const note = make("div", { className: "symbol-note", id: "symbol-note", role: "tooltip", hidden: true });
   document.body.append(note);
   const places = "[class*='sym:']";
@@ -81,9 +75,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const drawings = graph.querySelector(".drawings");
     const sentences = [...graph.querySelectorAll(".steps li")];
     const parts = [...drawings.querySelectorAll("[data-step]")];
-    const said = make("p", { className: "said" });
+    const said = make("p", { className: "said", role: "status" });
     const count = make("span", { className: "count" });
-    said.setAttribute("role", "status");
     let at;
 
     const has = (steps) => at >= 0 && steps !== undefined && steps.split(" ").includes(String(at));
@@ -105,11 +98,8 @@ document.addEventListener("DOMContentLoaded", () => {
       show(parts.filter((part) => part.matches(".strip.new")).flatMap(symbolsOf), said);
       note.hidden ||= detail > 0; // a click by mouse or finger: that can point
     };
-    const button = (text, to) => {
-      const made = make("button", { type: "button", textContent: text });
-      made.addEventListener("click", (event) => asked(to(), event));
-      return made;
-    };
+    const button = (textContent, to) =>
+      make("button", { type: "button", textContent, onclick: (event) => asked(to(), event) });
 
     graph.addEventListener("keydown", (event) => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -117,9 +107,7 @@ document.addEventListener("DOMContentLoaded", () => {
       event.preventDefault();
       asked(Math.max(0, at + by), event);
     });
-    drawings.tabIndex = 0;
-    drawings.setAttribute("role", "group");
-    drawings.setAttribute("aria-label", "Computation graph: the arrow keys step through it");
+    Object.assign(drawings, { tabIndex: 0, role: "group", ariaLabel: "Computation graph: the arrow keys step through it" });
     drawings.after(make("div", { className: "controls" },
       button("◀ back", () => Math.max(0, at - 1)), button("step ▶", () => at + 1), button("all", () => -1), count), said);
     go(0);

@@ -5,35 +5,20 @@ const live = (() => {
   const STORE = "transformers-by-hand";
   const SECONDS = 20; // after which an examination is ended; a listing has a button for it
 
-  const make = (tag, properties = {}, ...children) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...children);
-    return element;
-  };
-
   // What is kept: answers by the names of their exercises, and the progress as progress.json.
-  let kept = { answers: {}, progress: {} };
-  const read = () => {
-    try {
-      kept = JSON.parse(localStorage.getItem(STORE)) ?? kept;
-    } catch { /* a browser that stores nothing keeps it until the page is left */ }
-    return kept;
-  };
+  let state = { answers: {}, progress: {} };
+  const read = () => (state = storage.read(STORE, state));
   const keep = ({ answers, progress }) => {
     read();
-    Object.assign(kept.answers, answers);
-    Object.assign(kept.progress, progress);
-    try {
-      localStorage.setItem(STORE, JSON.stringify(kept));
-    } catch { /* likewise */ }
+    Object.assign(state.answers, answers);
+    Object.assign(state.progress, progress);
+    storage.write(STORE, state);
   };
 
   const script = (name) =>
     new Promise((resolve, reject) => {
-      const added = make("script", { src: new URL(name, LIVE), onload: resolve });
-      added.onerror = () =>
-        reject(new Error("There is no Python in this copy of the book: make live adds it."));
-      document.head.append(added);
+      const onerror = () => reject(new Error("There is no Python in this copy of the book: make live adds it."));
+      document.head.append(make("script", { src: new URL(name, LIVE), onload: resolve, onerror }));
     });
   const once = (work) => {
     let promise;
@@ -50,8 +35,7 @@ const live = (() => {
   };
   // How much of them is there, until all are.
   const waiting = () => {
-    const bar = make("progress", { max: 1 });
-    bar.setAttribute("aria-label", "Python is loading");
+    const bar = make("progress", { max: 1, ariaLabel: "Python is loading" });
     const wait = make("p", { className: "live-wait" }, "Python is loading (13 MB). ", bar);
     const show = () => {
       bar.value = loaded;
@@ -133,12 +117,10 @@ const live = (() => {
   // A place with an editor, buttons and what is said below them.
   const panel = async (place, label, text, change, buttons) => {
     const wait = waiting();
-    const said = make("div", { className: "live-said" });
-    said.setAttribute("role", "status");
+    const said = make("div", { className: "live-said", role: "status" });
     const code = make("div", { className: "live-code highlight" });
     const row = make("div", { className: "live-buttons" });
-    const stop = make("button", { type: "button", textContent: "Stop", hidden: true });
-    stop.onclick = () => end("Stopped.");
+    const stop = make("button", { type: "button", textContent: "Stop", hidden: true, onclick: () => end("Stopped.") });
     place.append(code, row, wait, said);
 
     const fail = (error) => {
@@ -170,11 +152,8 @@ const live = (() => {
       code: () => current,
       write: (now) => liveEditor.replace(view, now),
     };
-    for (const [name, action] of Object.entries(buttons)) {
-      const button = make("button", { type: "button", textContent: name });
-      button.onclick = () => act((said) => action(said, self));
-      row.append(button);
-    }
+    for (const [textContent, action] of Object.entries(buttons))
+      row.append(make("button", { type: "button", textContent, onclick: () => act((said) => action(said, self)) }));
     row.append(stop);
     start().catch(fail);
     return self;
@@ -193,22 +172,20 @@ const live = (() => {
     const stub = place.querySelector("pre");
     const starter = stub.textContent;
     if (read().answers[name]) place.classList.add("live-begun");
-    const ask = (limit, action) => call(limit, `page.${action}`, name, JSON.stringify(read()));
+    const tell = async (said, action) => {
+      const found = await call(SECONDS, `page.${action}`, name, JSON.stringify(read()));
+      keep(found);
+      show(said, found.html);
+    };
     const open = once(async () => {
       const text = read().answers[name] ?? starter;
       const change = (code) => keep({ answers: { [name]: code } });
       panels[name] = await panel(place, `Your answer to ${name}`, text, change, {
-        Examine: async (said, self) => {
+        Examine: (said, self) => {
           keep({ answers: { [name]: self.code() } });
-          const found = await ask(SECONDS, "examine");
-          keep(found);
-          show(said, found.html);
+          return tell(said, "examine");
         },
-        Hint: async (said) => {
-          const found = await ask(SECONDS, "hint");
-          keep(found);
-          show(said, found.html);
-        },
+        Hint: (said) => tell(said, "hint"),
         "Start again": (said, self) => self.write(starter),
         Ledger: async (said) => {
           const found = await call(0, "page.make_ledger", JSON.stringify(read()));

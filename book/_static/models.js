@@ -15,15 +15,34 @@ const models = (() => {
   const load = (name) => {
     asked[name] ??= new Promise((resolve, reject) => {
       waiting[name] = resolve;
-      const script = document.createElement("script");
-      script.src = new URL(`${name}.js`, folder);
-      script.onerror = () => {
+      const script = make("script", { src: new URL(`${name}.js`, folder), onerror: () => {
         delete asked[name];
         reject(new Error(`${script.src} cannot be read`));
-      };
+      } });
       document.head.append(script);
     }).then(read);
     return asked[name];
+  };
+
+  // A button of a figure that loads its model, once. Returns what the figure calls to load it by itself.
+  const loader = (figure, name, megabytes, say, ready) => {
+    const wake = async () => {
+      ask.disabled = true;
+      ask.textContent = "Loading …";
+      try {
+        const file = await load(name);
+        if (!ask.isConnected) return;
+        ask.remove();
+        figure.classList.add("loaded");
+        ready(file);
+      } catch (error) {
+        ask.disabled = false;
+        ask.textContent = "Try again";
+        say(error.message);
+      }
+    };
+    const ask = explore.button(figure.querySelector(".controls"), `Load the model (${explore.number(megabytes, 1)} MB)`, wake);
+    return wake;
   };
 
   const read = ({ settings, shapes, data }) => {
@@ -80,28 +99,6 @@ const models = (() => {
     };
   };
 
-  // Columns cut into equal parts, and put side by side again.
-  const cut = (x, number) => {
-    const width = x.shape[2] / number, shape = [...x.shape.slice(0, 2), width];
-    return Array.from({ length: number }, (_, part) => {
-      const piece = core.like(x, shape);
-      for (let row = 0; row < piece.data.length / width; row += 1) {
-        const at = (row * number + part) * width;
-        piece.data.set(x.data.subarray(at, at + width), row * width);
-      }
-      return piece;
-    });
-  };
-
-  const besideEachOther = (parts) => {
-    const [B, T, width] = parts[0].shape, whole = core.like(parts[0], [B, T, width * parts.length]);
-    parts.forEach(({ data }, part) => {
-      for (let row = 0; row < B * T; row += 1)
-        whole.data.set(data.subarray(row * width, (row + 1) * width), (row * parts.length + part) * width);
-    });
-    return whole;
-  };
-
   const attend = (output, heads, parts, keep) => {
     const [context, attention] = core.attention(...parts.map((part) => core.splitHeads(part, heads)), keep);
     const [y, outputCache] = output.forward(core.mergeHeads(context));
@@ -113,13 +110,13 @@ const models = (() => {
     return {
       forward: (x, keep) => {
         const [projected, projectionCache] = projection.forward(x);
-        const [y, cache] = attend(output, heads, cut(projected, 3), keep);
+        const [y, cache] = attend(output, heads, core.split(projected, 3), keep);
         return [y, { projection: projectionCache, ...cache }];
       },
       backward: (dy, cache) => {
         const dcontext = core.splitHeads(output.backward(dy, cache.output), heads);
         const { dquery, dkey, dvalue } = core.attentionBackward(dcontext, cache.attention);
-        return projection.backward(besideEachOther([dquery, dkey, dvalue].map(core.mergeHeads)), cache.projection);
+        return projection.backward(core.join([dquery, dkey, dvalue].map(core.mergeHeads)), cache.projection);
       },
     };
   };
@@ -129,7 +126,7 @@ const models = (() => {
     const output = linear(p, `${name}.output`);
     return {
       forward: (x, source) =>
-        attend(output, heads, [query.forward(x)[0], ...cut(keyValue.forward(source)[0], 2)]),
+        attend(output, heads, [query.forward(x)[0], ...core.split(keyValue.forward(source)[0], 2)]),
     };
   };
 
@@ -347,5 +344,5 @@ const models = (() => {
     };
   };
 
-  return { register, load, bert, influence, best, wordPiece, doubt, dateReader };
+  return { register, load, loader, bert, influence, best, wordPiece, doubt, dateReader };
 })();

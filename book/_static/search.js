@@ -11,9 +11,6 @@ new MutationObserver((changes) => {
       if (!link || item.querySelector(".context")) continue;
       const [page, anchor] = link.getAttribute("href").split("#");
       const words = EXCERPTS[page.replace(/\.html$/, "")] ?? {};
-      const text = document.createElement("p");
-      text.className = "context";
-      text.textContent = words[anchor ? `#${anchor}` : ""] ?? "";
-      item.append(text);
+      item.append(make("p", { className: "context" }, words[anchor ? `#${anchor}` : ""] ?? ""));
     }
 }).observe(document, { childList: true, subtree: true });

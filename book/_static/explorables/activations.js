@@ -1,7 +1,7 @@
 // ReLU and GELU: value and slope, and a layer of each whose units the reader can kill.
 "use strict";
 explore("activations", ({ stage, controls, say }) => {
-  const { draw, make, number, power } = explore;
+  const { draw, make, number, power, cell } = explore;
   const KINDS = {
     relu: { text: "ReLU", colour: "var(--orange)", forward: core.relu, backward: core.reluBackward },
     gelu: { text: "GELU", colour: "var(--blue)", forward: core.gelu, backward: core.geluBackward },
@@ -76,24 +76,20 @@ explore("activations", ({ stage, controls, say }) => {
     }
   }
   const picture = draw(drawing, "g");
-  const probe = explore.handle(drawing, { label: "input h of the activations", x: across(state.h), y: down(0), radius: 11,
+  const probe = explore.handle(drawing, { label: "input h of the activations", name: "h", radius: 11,
     step: (right - left) / (2 * RANGE) / 10 }, (px) => {
     const h = ((px - left) / (right - left)) * 2 * RANGE - RANGE;
     state.h = Math.max(-RANGE, Math.min(RANGE, Math.round(h * 10) / 10));
     update(`At h = ${number(state.h, 1)} ReLU has the slope ${number(valueAndSlope("relu", state.h)[1])}, `
       + `GELU ${number(valueAndSlope("gelu", state.h)[1], 3)}.`);
   });
-  probe.point.dataset.name = "h";
-  const biases = Object.fromEntries(LAYERS.map((kind) => [kind, Array.from({ length: F }, (_, j) => {
-    const handle = explore.handle(drawing, { label: `bias of ${KINDS[kind].text} unit ${j}`, x: middle(j), y: 0, axes: "y", radius: 10,
+  const biases = Object.fromEntries(LAYERS.map((kind) => [kind, Array.from({ length: F }, (_, j) =>
+    explore.handle(drawing, { label: `bias of ${KINDS[kind].text} unit ${j}`, name: `bias-${kind}${j}`, axes: "y", radius: 10,
       step: LANE / (2 * RANGE) / 10 }, (_, py) => {
       const h = RANGE - ((py - tops[kind]) / LANE) * 2 * RANGE;
       state.layers[kind].bias1.data[j] = Math.max(-RANGE, Math.min(RANGE, Math.round(h * 10) / 10));
       update();
-    });
-    handle.point.dataset.name = `bias-${kind}${j}`;
-    return handle;
-  })]));
+    }))]));
 
   const drawLayer = (kind, { h, loss, grads }) => {
     const { text, colour } = KINDS[kind], top = tops[kind], floor = top + LANE + BAR + 4;
@@ -111,9 +107,7 @@ explore("activations", ({ stage, controls, say }) => {
       const size = Math.hypot(grads.bias1.data[j], ...Array.from({ length: D }, (_, d) => grads.weight1.data[d * F + j]));
       const high = size ? Math.max(1, ((Math.log10(size) + 8) / 8) * (BAR - 6)) : 0;
       draw(picture, "rect", { x: middle(j) - 8, width: 16, y: floor - high, height: high, fill: "var(--cotangent)" });
-      const label = draw(picture, "text", { x: middle(j), y: floor + 15, "text-anchor": "middle", class: "soft" });
-      explore.show(label, size, size === 0 ? "0" : size < 0.005 ? power(size, 0) : number(size));
-      label.dataset.name = `gradient-${kind}${j}`;
+      explore.show(draw(picture, "text", { x: middle(j), y: floor + 15, "text-anchor": "middle", class: "soft" }), size, size === 0 ? "0" : size < 0.005 ? power(size, 0) : number(size), `gradient-${kind}${j}`);
       const bias = state.layers[kind].bias1.data[j];
       biases[kind][j].place(middle(j), level(kind, bias), number(bias, 1));
       biases[kind][j].point.dataset.value = bias;
@@ -140,24 +134,11 @@ explore("activations", ({ stage, controls, say }) => {
     say(`${move} Silent for all six inputs: ${silent[0]} ReLU units, ${silent[1]} GELU units.`);
   };
 
-  const table = make("table"), rows = {}, write = {}, body = make("tbody");
-  for (const [kind, { text, colour }] of Object.entries(KINDS)) {
-    rows[kind] = ["value", "slope"].map((what) => {
-      const cell = make("td");
-      cell.dataset.name = `${what}-${kind}`;
-      return cell;
-    });
-    const name = make("th", { scope: "row" }, text);
-    name.style.color = colour;
-    body.append(make("tr", {}, name, ...rows[kind]));
-  }
-  table.append(make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col" }, "f(h)"), make("th", { scope: "col" }, "slope"))), body);
-  const numbers = make("p", { className: "numbers" });
-  stage.append(table, numbers);
-  for (const kind of LAYERS) {
-    write[`loss-${kind}`] = explore.readout(numbers, `loss-${kind}`, `${KINDS[kind].text}: loss`);
-    write[`silent-${kind}`] = explore.readout(numbers, `silent-${kind}`, "silent");
-  }
+  const rows = Object.fromEntries(Object.keys(KINDS).map((kind) => [kind, ["value", "slope"].map((what) => cell(`${what}-${kind}`))]));
+  stage.append(explore.table(["", "f(h)", "slope"], Object.entries(KINDS).map(([kind, { text, colour }]) =>
+    [make("th", { scope: "row", style: `color: ${colour}` }, text), ...rows[kind]]), ""));
+  const write = explore.readouts(stage, Object.fromEntries(LAYERS.flatMap((kind) =>
+    [[`loss-${kind}`, `${KINDS[kind].text}: loss`], [`silent-${kind}`, "silent"]])));
 
   const rate = explore.slider(controls, { name: "rate", label: "rate of one step", min: -2, max: 1, step: 0.1, value: LONG,
     format: (v) => number(10 ** v) }, () => {});

@@ -1,7 +1,7 @@
 // One attention head with two entries in queries, keys and values, forward and backward.
 explore("attention", ({ stage, controls, say }) => {
-  const { button, canvas, choice, differences, draw, fraction, handle, make, number, power, show, toggle } = explore;
-  const WORDS = ["cats", "chase", "mice"], HUES = { query: "query", key: "key", value: "value" };
+  const { button, canvas, choice, differences, draw, fraction, handle, make, number, output, power, set, show, toggle } = explore;
+  const WORDS = ["cats", "chase", "mice"], PARTS = ["query", "key", "value"];
   const SYMBOLS = { query: "q'", key: "K'", value: "V'" }; // of the backward pass in formulas and code
 
   // These queries and keys give the chapter's scores, but for a number that each row has in common.
@@ -38,8 +38,7 @@ explore("attention", ({ stage, controls, say }) => {
     loss({ ...state, [what]: WORDS.map((_, n) => flat.slice(2 * n, 2 * n + 2)) }), state[what].flat());
 
   // Two planes, each with its own place for (0, 0) and size of 1.
-  const panels = make("div", { className: "panels" });
-  stage.append(panels);
+  const panels = stage.appendChild(make("div", { className: "panels" }));
   const plane = (title, label, left, top, scale) => {
     const drawing = canvas(panels, 320, 320, label);
     draw(drawing, "text", { x: 0, y: 12 }, title);
@@ -82,20 +81,18 @@ explore("attention", ({ stage, controls, say }) => {
   const pulls = Object.fromEntries(Object.entries(SYMBOLS).map(([what, symbol]) =>
     [what, WORDS.map(() => arrow(what === "value" ? answering : asking, "cotangent", 2.5, symbol))]));
   const wish = arrow(answering, "cotangent", 3, "o'");
-  const tip = handle(answering.drawing, { label: "cotangent of the output", axes: "xy", x: 0, y: 0, step: answering.step }, (x, y) => {
+  const tip = handle(answering.drawing, { label: "cotangent of the output", axes: "xy", hue: "cotangent", step: answering.step }, (x, y) => {
     const output = core.nested(forward(state)[0])[state.focus], [a, b] = answering.from(x, y);
     state.doutput = inside("doutput", [a - output[0], b - output[1]]);
     paint();
     tell(`The cotangent is (${written(state.doutput)}).`);
   });
-  tip.point.style.stroke = "var(--cotangent)";
-  const spots = Object.fromEntries(["query", "key", "value"].map((what) => {
+  const spots = Object.fromEntries(PARTS.map((what) => {
     const where = what === "value" ? answering : asking;
     return [what, WORDS.map((word, n) => {
-      const label = draw(where.drawing, "text", { style: `fill: var(--${HUES[what]})`, "pointer-events": "none" }, word);
-      const grip = handle(where.drawing, { label: `${what} of ${word}`, axes: "xy", x: 0, y: 0, step: where.step },
+      const label = draw(where.drawing, "text", { style: `fill: var(--${what})`, "pointer-events": "none" }, word);
+      const grip = handle(where.drawing, { label: `${what} of ${word}`, axes: "xy", hue: what, step: where.step },
         (x, y) => { state[what][n] = inside(what, where.from(x, y)); paint(); tell(`The ${what} of ${word} is (${written(state[what][n])}).`); });
-      grip.point.style.stroke = `var(--${HUES[what]})`;
       return { ...grip, label };
     })];
   }));
@@ -103,23 +100,20 @@ explore("attention", ({ stage, controls, say }) => {
 
   // The weights, and every gradient beside its difference quotient.
   const written = (row) => row.map((v) => number(v)).join(", ");
-  const weights = make("table", { className: "values" }), gradients = make("table", { className: "values" });
-  const cells = WORDS.map(() => WORDS.map((_, s) => make("td", {})));
-  weights.append(make("caption", {}, "weights"), make("thead", {}, make("tr", {}, make("td"), ...WORDS.map((word) => make("th", { scope: "col" }, word)))),
-    make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...cells[t]))));
-  const outputs = [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${c}` }));
-  const scores = WORDS.map((_, s) => make("output", { ariaLive: "off", name: `dscore-${s}` }));
-  const worst = make("output", { ariaLive: "off", name: "worst" });
+  const cells = WORDS.map((_, t) => WORDS.map((__, s) => explore.cell(`weight-${t}-${s}`)));
+  const weights = explore.table(["", ...WORDS], WORDS.map((word, t) => [word, ...cells[t]]));
+  weights.prepend(make("caption", {}, "weights"));
+  const outputs = [0, 1].map((c) => output(`output-${c}`)), worst = output("worst");
+  const scores = WORDS.map((_, s) => output(`dscore-${s}`));
   const result = make("p", {}, "output of ", make("span", { className: "focus" }), ": (", outputs[0], ", ", outputs[1], "); gradient of its scores: ",
     make("span", { className: "unbroken sym:s'" }, "(", ...scores.flatMap((score, s) => (s ? [", ", score] : [score])), ")"), "; largest gap between a gradient and its quotient: ", worst);
   const pairs = {};
-  gradients.append(make("thead", {}, make("tr", {}, make("td"), ...["gradient", "quotient"].map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, ...["query", "key", "value"].flatMap((what) =>
-    WORDS.map((word, n) => {
-      pairs[`${what}-${n}`] = ["d", "measured-"].map((kind) => [0, 1].map((i) => make("output", { ariaLive: "off", name: `${kind}${what}-${n}-${i}` })));
-      const name = make("th", { scope: "row" }, `${what} ${word}`);
-      name.style.color = `var(--${HUES[what]})`;
-      return make("tr", { className: `sym:${SYMBOLS[what]}` }, name, ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b)));
-    }))));
+  const gradients = explore.table(["", "gradient", "quotient"], PARTS.flatMap((what) => WORDS.map((word, n) => {
+    pairs[`${what}-${n}`] = ["d", "measured-"].map((kind) => [0, 1].map((i) => output(`${kind}${what}-${n}-${i}`)));
+    return [make("th", { scope: "row", style: `color: var(--${what})` }, `${what} ${word}`),
+      ...pairs[`${what}-${n}`].map(([a, b]) => make("td", {}, a, ", ", b))];
+  })));
+  Object.keys(pairs).forEach((name, n) => { gradients.tBodies[0].rows[n].className = `sym:${SYMBOLS[name.split("-")[0]]}`; });
   const proof = make("div", {}, gradients);
   panels.append(make("div", {}, weights, result), proof);
   stage.append(make("p", {}, "Softmax ignores what a row of scores has in common, so two entries are enough for the chapter's weights."));
@@ -129,24 +123,17 @@ explore("attention", ({ stage, controls, say }) => {
     paint();
     tell(`The loss reads ${WORDS[state.focus]}: the other two queries have the gradient 0.`);
   });
-  toggle(controls, { name: "causal", label: "causal mask" }, (on) => {
-    state.causal = on;
+  const option = (name, label, on, off) => toggle(controls, { name, label, checked: state[name] }, (checked) => {
+    state[name] = checked;
     paint();
-    tell(on ? "No word attends to a later one." : "Every word attends to all.");
+    tell(checked ? on : off);
   });
-  toggle(controls, { name: "scaled", label: "divide by √d_k", checked: true }, (on) => {
-    state.scaled = on;
-    paint();
-    tell(on ? "Scores are divided by √2." : "Scores are not divided: the weights harden.");
-  });
-  toggle(controls, { name: "gradients", label: "gradients" }, (on) => {
-    state.gradients = on;
-    paint();
-    tell(on ? "Each arrow is the gradient of the point where it starts." : "Only what the forward pass sees.");
-  });
+  option("causal", "causal mask", "No word attends to a later one.", "Every word attends to all.");
+  option("scaled", "divide by √d_k", "Scores are divided by √2.", "Scores are not divided: the weights harden.");
+  option("gradients", "gradients", "Each arrow is the gradient of the point where it starts.", "Only what the forward pass sees.");
   button(controls, "One step of descent", () => {
     const before = loss(state), grads = backward(forward(state)[1]);
-    for (const what of ["query", "key", "value"])
+    for (const what of PARTS)
       state[what] = state[what].map((row, n) => inside(what, row.map((v, i) => v - 0.1 * grads[what][n][i])));
     paint();
     tell(`Rate 0.1: the product of cotangent and output went from ${number(before)} to ${number(loss(state))}.`);
@@ -159,14 +146,12 @@ explore("attention", ({ stage, controls, say }) => {
     const result = core.nested(output)[state.focus];
     WORDS.forEach((word, n) => {
       rays[n]([0, 0], state.query[n]).setAttribute("opacity", n === state.focus ? 1 : 0.35);
-      for (const what of ["query", "key", "value"]) {
+      for (const what of PARTS) {
         const where = what === "value" ? answering : asking, [x, y] = where.at(state[what][n]);
         const { label, place, point } = spots[what][n];
         place(x, y, written(state[what][n]));
         point.dataset.value = state[what][n];
-        label.setAttribute("text-anchor", what === "value" ? "end" : "start");
-        label.setAttribute("x", x + (what === "value" ? -12 : 12));
-        label.setAttribute("y", y + (what === "query" ? 18 : -8));
+        set(label, { "text-anchor": what === "value" ? "end" : "start", x: x + (what === "value" ? -12 : 12), y: y + (what === "query" ? 18 : -8) });
         const pull = pulls[what][n](state[what][n], grads[what][n].map((v) => (what === "value" ? v : v / 2)));
         pull.setAttribute("visibility", state.gradients ? "visible" : "hidden");
         for (const place of [pull, pairs[`${what}-${n}`][0][0].closest("tr")])
@@ -174,12 +159,9 @@ explore("attention", ({ stage, controls, say }) => {
       }
       discs.forEach((row, k) => {
         const [x, y] = (k ? answering : asking).at(state[k ? "value" : "key"][n]);
-        row[n].setAttribute("cx", x);
-        row[n].setAttribute("cy", y);
-        row[n].setAttribute("r", 34 * Math.sqrt(all[state.focus][n]));
+        set(row[n], { cx: x, cy: y, r: 34 * Math.sqrt(all[state.focus][n]) });
       });
       cells[n].forEach((cell, s) => {
-        cell.setAttribute("name", `weight-${n}-${s}`);
         show(cell, all[n][s], fraction(all[n][s]));
         cell.style.background = `color-mix(in srgb, var(--key) ${Math.round(40 * all[n][s])}%, transparent)`;
         cell.parentNode.style.fontWeight = n === state.focus ? "bold" : "normal";
@@ -187,8 +169,7 @@ explore("attention", ({ stage, controls, say }) => {
     });
     triangle.setAttribute("d", `M ${state.value.map((row) => answering.at(row).join(" ")).join(" L ")} Z`);
     const [x, y] = answering.at(result), [tipX, tipY] = answering.at(result.map((v, i) => v + state.doutput[i]));
-    dot.setAttribute("cx", x);
-    dot.setAttribute("cy", y);
+    set(dot, { cx: x, cy: y });
     const wished = wish(result, state.doutput);
     wished.dataset.number = `cotangent of the output: (${written(state.doutput)})`;
     for (const part of [wished, ...tip.parts]) part.style.display = state.gradients ? "" : "none";
@@ -196,7 +177,7 @@ explore("attention", ({ stage, controls, say }) => {
     tip.point.dataset.value = state.doutput;
     proof.hidden = !state.gradients;
     let gap = 0;
-    for (const what of ["query", "key", "value"])
+    for (const what of PARTS)
       measure(what).forEach((measured, place) => {
         const n = Math.floor(place / 2), i = place % 2, [grad, quotient] = pairs[`${what}-${n}`];
         show(grad[i], grads[what][n][i]);

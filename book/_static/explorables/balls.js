@@ -1,7 +1,7 @@
 // A gradient of two numbers, and the step of length 1 that lowers the loss most, in three norms.
 "use strict";
 explore("balls", ({ stage, controls, say }) => {
-  const { draw, number, handle, make, readout, slider } = explore;
+  const { draw, set, number, handle, readouts, slider } = explore;
   const SIZE = 340, MIDDLE = SIZE / 2, UNIT = 88, START = [2, 0.8];
   const X = (x) => MIDDLE + UNIT * x, Y = (y) => MIDDLE - UNIT * y;
   const NORMS = {
@@ -22,17 +22,15 @@ explore("balls", ({ stage, controls, say }) => {
   draw(drawing, "rect", { x: X(-1), y: Y(1), width: 2 * UNIT, height: 2 * UNIT, stroke: "var(--orange)", ...ball });
   draw(drawing, "path", { d: `M${X(1)} ${Y(0)}L${X(0)} ${Y(1)}L${X(-1)} ${Y(0)}L${X(0)} ${Y(-1)}Z`, stroke: "var(--green)", ...ball });
   const along = line("ink", { "stroke-dasharray": "2 4" });
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const touches = {}, tips = {}, write = {};
-  for (const [name, { label, hue }] of Object.entries(NORMS)) {
+  const write = readouts(stage, Object.fromEntries(Object.entries(NORMS).map(([name, { label }]) =>
+    [name, `${label} norm: the loss falls by`])));
+  const touches = {}, tips = {};
+  Object.entries(NORMS).forEach(([name, { hue }], n) => {
     touches[name] = line(hue, { "stroke-dasharray": "6 4" });
     tips[name] = draw(drawing, "circle", { r: 5, fill: `var(--${hue})` });
-    write[name] = readout(numbers, name, `${label} norm: the loss falls by`);
-    numbers.lastElementChild.style.color = `var(--${hue})`;
-  }
-  const place = (part, from, to) => ["x1", "y1", "x2", "y2"].forEach((key, n) =>
-    part.setAttribute(key, [X(from[0]), Y(from[1]), X(to[0]), Y(to[1])][n]));
+    stage.lastElementChild.children[n].style.color = `var(--${hue})`;
+  });
+  const place = (part, from, to) => set(part, { x1: X(from[0]), y1: Y(from[1]), x2: X(to[0]), y2: Y(to[1]) });
 
   const SHOWN = 0.6; // length of the drawn gradient, in its own units
   const show = (g) => {
@@ -41,8 +39,7 @@ explore("balls", ({ stage, controls, say }) => {
       const d = direction(g), length = Math.hypot(...g);
       const across = [-g[1] / length, g[0] / length];
       place(touches[name], d.map((v, n) => v - 0.8 * across[n]), d.map((v, n) => v + 0.8 * across[n]));
-      tips[name].setAttribute("cx", X(d[0]));
-      tips[name].setAttribute("cy", Y(d[1]));
+      set(tips[name], { cx: X(d[0]), cy: Y(d[1]) });
       write[name](dual(g));
     }
     const text = g.map((v) => number(v, 1)).join(", ");
@@ -53,7 +50,7 @@ explore("balls", ({ stage, controls, say }) => {
   };
   const turn = (degrees) => show([Math.cos, Math.sin].map((f) => Math.hypot(...START) * f((degrees * Math.PI) / 180)));
   const angle = slider(controls, { name: "angle", label: "direction of the gradient", min: -180, max: 180, step: 1, value: 0, format: (v) => `${Math.round(v)}°`.replace("-", "−") }, turn);
-  const grip = handle(drawing, { label: "the gradient", x: 0, y: 0, axes: "xy", className: "gradient" }, (x, y) => {
+  const grip = handle(drawing, { label: "the gradient", axes: "xy", className: "gradient" }, (x, y) => {
     const bounded = [(x - MIDDLE) / UNIT, (MIDDLE - y) / UNIT].map((v) => Math.max(-1.8, Math.min(1.8, v)) / SHOWN);
     if (Math.hypot(...bounded) > 0.2) show(bounded);
   });

@@ -13,10 +13,7 @@ explore("bet", ({ figure, stage, controls, say }) => {
     `Loss of two encoders against the step. Both fall alike; A ends at ${number(right.at(-1), 3)}, B at ${number(wrong.at(-1), 3)}.`);
   const X = (n) => LEFT + ((RIGHT - LEFT) * n) / (right.length - 1);
   const Y = (loss) => BOTTOM - (BOTTOM - 12) * (loss / 1.25);
-  for (const loss of [0, 0.5, 1]) {
-    draw(drawing, "line", { x1: LEFT, x2: RIGHT, y1: Y(loss), y2: Y(loss), stroke: "var(--line)" });
-    draw(drawing, "text", { x: LEFT - 6, y: Y(loss) + 4, "text-anchor": "end", class: "soft" }, String(loss));
-  }
+  for (const loss of [0, 0.5, 1]) explore.level(drawing, LEFT, RIGHT, Y(loss), loss);
   draw(drawing, "text", { x: RIGHT, y: BOTTOM + 20, "text-anchor": "end", class: "soft" }, "step 300");
   draw(drawing, "text", { x: LEFT + 6, y: 24, class: "soft" }, "loss");
   const names = {};
@@ -39,18 +36,15 @@ explore("bet", ({ figure, stage, controls, say }) => {
   };
   const buttons = Object.keys(CURVES).map((letter) => button(controls, `${letter} is wrong`, () => bet(letter)));
 
-  const judges = make("div", { className: "judges", hidden: true });
-  stage.append(judges);
+  const judges = stage.appendChild(make("div", { className: "judges", hidden: true }));
   const judge = (label, found, finds) => {
-    const verdict = make("span");
-    const row = make("p");
+    const verdict = make("span"), row = judges.appendChild(make("p"));
     button(row, label, () => {
       verdict.textContent = `${found ? "✗ found" : "missed"}: ${finds}`;
       verdict.className = found ? "alarm" : "";
       say(`${label}: ${verdict.textContent}.`);
     });
     row.append(verdict);
-    judges.append(row);
   };
   judge("The curve", false, `${number(wrong.at(-1), 3)} against ${number(right.at(-1), 3)}`);
   judge("A check of a new model", false, `error ${power(errors.new)}`);

@@ -7,17 +7,12 @@
   explore("blind_cases", ({ figure, stage, controls, say }) => {
     const { make, draw, number, button, choice } = explore;
     const { cases, prices, suspects } = JSON.parse(figure.querySelector("script").textContent);
-    let played = cases.map(() => ({ asked: [], named: [] })), current = 0;
-    try {
-      if (!resumed) played = JSON.parse(localStorage.getItem(STORE)) ?? played;
-      else localStorage.removeItem(STORE);
-    } catch { /* a browser that stores nothing keeps it until the page is left */ }
+    const fresh = cases.map(() => ({ asked: [], named: [] }));
+    const played = resumed ? fresh : storage.read(STORE, fresh);
+    const store = () => storage.write(STORE, played);
+    if (resumed) store();
     resumed = true;
-    const store = () => {
-      try {
-        localStorage.setItem(STORE, JSON.stringify(played));
-      } catch { /* likewise */ }
-    };
+    let current = 0;
 
     const price = (question) => prices[question.split(" ")[0]];
     const isRight = (n, name) => name === cases[n].name;
@@ -29,8 +24,7 @@
     const rows = {};
     for (const part of ["cases", "plot", "purse", "questions", "names", "answers"])
       stage.append((rows[part] = make("div", { className: part })));
-    rows.cases.setAttribute("role", "group");
-    rows.cases.setAttribute("aria-label", "Cases");
+    Object.assign(rows.cases, { role: "group", ariaLabel: "Cases" });
     const chosen = cases.map((_, n) => button(rows.cases, String(n + 1), () => open(n)));
 
     const WIDTH = stage.clientWidth < 500 ? 340 : 640, HEIGHT = 220, LEFT = 44, RIGHT = WIDTH - 10, BOTTOM = 188;
@@ -42,10 +36,8 @@
         `Loss of case ${current + 1} against the step: it ends at ${end(losses)}, the right run at ${end(right)}.`);
       const X = (k) => LEFT + ((RIGHT - LEFT) * (k + 0.5)) / losses.length;
       const Y = (loss) => BOTTOM - ((BOTTOM - 14) * (Math.log10(loss) - low)) / (high - low);
-      for (const loss of [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5].filter((v) => v > 10 ** low && v < 10 ** high)) {
-        draw(drawing, "line", { x1: LEFT, x2: RIGHT, y1: Y(loss), y2: Y(loss), stroke: "var(--line)" });
-        draw(drawing, "text", { x: LEFT - 6, y: Y(loss) + 4, "text-anchor": "end", class: "soft" }, String(loss));
-      }
+      for (const loss of [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5].filter((v) => v > 10 ** low && v < 10 ** high))
+        explore.level(drawing, LEFT, RIGHT, Y(loss), loss);
       for (const [curve, hue, wide] of [[right, "soft", 4], [losses, "blue", 2]])
         draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round",
           d: curve.map((loss, k) => `${k ? "L" : "M"}${X(k).toFixed(1)} ${Y(loss).toFixed(1)}`).join("") });
@@ -71,9 +63,8 @@
       current = n;
       const { answers, key, lines } = cases[n], { asked, named } = played[n];
       chosen.forEach((one, k) => {
-        one.setAttribute("aria-pressed", k === n);
-        one.className = solved(k) ? "solved" : closed(k) ? "lost" : "";
-        one.setAttribute("aria-label", `Case ${k + 1}${solved(k) ? ", named" : closed(k) ? ", not solved" : ""}`);
+        const [className, end] = solved(k) ? ["solved", ", named"] : closed(k) ? ["lost", ", not solved"] : ["", ""];
+        Object.assign(one, { ariaPressed: k === n, className, ariaLabel: `Case ${k + 1}${end}` });
       });
       plot(cases[n]);
       const count = cases.filter((_, k) => solved(k)).length;

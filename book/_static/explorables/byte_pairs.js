@@ -1,7 +1,7 @@
 // Byte pairs on a text of the reader's own: merge by merge, under each rule for ties.
 "use strict";
 explore("byte_pairs", ({ stage, controls, say }) => {
-  const { make, number, button, choice, toggle, readout } = explore;
+  const { make, number, button, choice, toggle, readouts } = explore;
   const PIECES = /'(?:[stmd]|re|ve|ll)| ?\p{L}+| ?\p{N}+| ?[^\t-\r\x85\p{Z}\p{L}\p{N}]+|[\t-\r\x85\p{Z}]+(?![^\t-\r\x85\p{Z}])|[\t-\r\x85\p{Z}]+/gu;
   const LONGEST = 2000; // characters
   const state = { text: "chase chase chase chased chased cheese cheese", ties: "ids", blanks: false, merges: 0 };
@@ -76,28 +76,17 @@ explore("byte_pairs", ({ stage, controls, say }) => {
     }
   };
 
-  const field = make("textarea", { name: "text", rows: 2, maxLength: LONGEST, textContent: state.text });
-  field.spellcheck = false;
-  field.style.cssText = "width: 100%; box-sizing: border-box; font: inherit";
-  const shown = make("div"), list = make("p"), numbers = make("p", { className: "numbers" });
-  shown.style.cssText = "display: flex; flex-wrap: wrap; gap: .5em 1em; margin: .8em 0; max-height: 14em; overflow-y: auto";
-  shown.tabIndex = 0;
-  shown.setAttribute("role", "group");
-  shown.setAttribute("aria-label", "The words, cut into tokens");
-  stage.append(make("label", {}, "Your text", field), shown, list, numbers);
-  const write = {
-    merges: readout(numbers, "merges", "merges"),
-    tokens: readout(numbers, "tokens", "tokens of the text"),
-    size: readout(numbers, "size", "bytes per token"),
-    count: readout(numbers, "count", "the next pair occurs"),
-    tied: readout(numbers, "tied", "pairs as frequent"),
-  };
+  const field = make("textarea", { name: "text", rows: 2, maxLength: LONGEST, textContent: state.text, spellcheck: false,
+    style: "width: 100%; box-sizing: border-box; font: inherit" });
+  const shown = make("div", { role: "group", ariaLabel: "The words, cut into tokens", tabIndex: 0,
+    style: "display: flex; flex-wrap: wrap; gap: .5em 1em; margin: .8em 0; max-height: 14em; overflow-y: auto" });
+  const list = make("p");
+  stage.append(make("label", {}, "Your text", field), shown, list);
+  const write = readouts(stage, { merges: "merges", tokens: "tokens of the text", size: "bytes per token",
+    count: "the next pair occurs", tied: "pairs as frequent" });
 
-  const box = (text, lit) => {
-    const span = make("span", {}, text);
-    span.style.cssText = `border: 1px solid var(--${lit ? "orange" : "line"}); border-radius: 3px; padding: 0 .25em; margin-right: 2px; ${lit ? "background: var(--lit)" : ""}`;
-    return span;
-  };
+  const box = (text, lit) => make("span", { style:
+    `border: 1px solid var(--${lit ? "orange" : "line"}); border-radius: 3px; padding: 0 .25em; margin-right: 2px; ${lit ? "background: var(--lit)" : ""}` }, text);
   const paint = () => {
     const { words, tokens, history, next } = run();
     state.merges = history.length; // a shorter text may have fewer

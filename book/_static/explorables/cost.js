@@ -37,7 +37,7 @@ explore("cost", ({ stage, controls, say }) => {
     return [...new Set([...NICE, ...extra])].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
   };
   const START = "bert8";
-  const state = { name: START, ...MODELS[START], every: false, square: true, tokens: STORY[0].tokens, ...LAPTOP };
+  let state = { name: START, ...MODELS[START], every: false, square: true, tokens: STORY[0].tokens, ...LAPTOP };
 
   const total = (parts) => Object.values(parts).reduce((sum, v) => sum + v, 0);
   const halfToEven = (v) => (Math.abs(v % 1) === 0.5 ? 2 * Math.round(v / 2) : Math.round(v));
@@ -131,27 +131,23 @@ explore("cost", ({ stage, controls, say }) => {
   const tenth = (v) => 10 ** (Math.round(Math.log10(v) * 20) / 20);
   const within = (v, [low, high]) => Math.min(high, Math.max(low, v));
   const RATE = [9, 14.5], BANDWIDTH = [9, 13];
-  const corner = explore.handle(drawing, { label: "corner of the two roofs", axes: "xy", x: 0, y: 0, radius: 11,
+  const corner = explore.handle(drawing, { label: "corner of the two roofs", name: "corner", axes: "xy", radius: 11,
     step: (right - left) / (X[1] - X[0]) / 10 }, (x, y) => {
     const rate = tenth(10 ** within(Y[0] + ((bottom - y) / (bottom - top)) * (Y[1] - Y[0]), RATE));
     const balance = 10 ** within(X[0] + ((x - left) / (right - left)) * (X[1] - X[0]), X);
     Object.assign(state, { rate, bandwidth: tenth(10 ** within(Math.log10(rate / balance), BANDWIDTH)) });
     update();
   });
-  corner.point.dataset.name = "corner";
 
   const drawRow = (key, n, parts, before) => {
     const [label, written] = ROWS[key], y = n * ROW + 16, sum = total(parts), growth = sum / total(before);
     draw(picture, "text", { x: 0, y, class: "soft" }, label);
-    const text = draw(picture, "text", { x: width, y, "text-anchor": "end" });
-    explore.show(text, sum, `${written(sum)}${Math.abs(growth - 1) < 1e-9 ? "" : ` (× ${times(growth)})`}`);
-    text.dataset.name = key;
+    explore.show(draw(picture, "text", { x: width, y, "text-anchor": "end" }), sum, `${written(sum)}${Math.abs(growth - 1) < 1e-9 ? "" : ` (× ${times(growth)})`}`, key);
     let x = 0;
     for (const [part, value] of Object.entries(parts)) {
       const colour = key === "peak" ? PEAK[part] : PARTS[part];
-      const bar = draw(picture, "rect", { x, y: y + 8, width: (value / sum) * width, height: BAR, fill: `var(--${colour})` });
-      bar.dataset.name = `${key} ${part}`;
-      bar.dataset.value = value;
+      const bar = draw(picture, "rect", { x, y: y + 8, width: (value / sum) * width, height: BAR, fill: `var(--${colour})`,
+        "data-name": `${key} ${part}`, "data-value": value });
       draw(bar, "title", {}, `${part}: ${written(value)}, ${number((100 * value) / sum, 0)} %`);
       x += (value / sum) * width;
     }
@@ -166,9 +162,7 @@ explore("cost", ({ stage, controls, say }) => {
     for (const [part, i] of Object.entries(intensity)) {
       const reached = Math.min(rate, i * bandwidth);
       const dot = draw(picture, "circle", { cx: across(within(i, [floor, 10 ** X[1]])), cy: down(reached), r: 6, fill: `var(--${PARTS[part]})`,
-        stroke: "var(--paper)", "stroke-width": 1.5 });
-      dot.dataset.name = `intensity ${part}`;
-      dot.dataset.value = i;
+        stroke: "var(--paper)", "stroke-width": 1.5, "data-name": `intensity ${part}`, "data-value": i });
       draw(dot, "title", {}, `${part}: ${number(i, 1)} operations a byte`);
     }
     corner.place(across(balance), down(rate), `${operationsText(rate)} operations a second, ${bytes(bandwidth)} a second`);
@@ -182,11 +176,11 @@ explore("cost", ({ stage, controls, say }) => {
     drawRoofs(now);
     const { D, F, H, T } = state;
     const limited = Object.entries(now.intensity).filter(([, i]) => i < state.rate / state.bandwidth).map(([part]) => part);
-    writeMasked(now.masked, exact(now.masked));
-    writeRate(state.rate, operationsText(state.rate));
-    writeBandwidth(state.bandwidth, `${bytes(state.bandwidth)}/s`);
+    write.masked(now.masked, exact(now.masked));
+    write.rate(state.rate, operationsText(state.rate));
+    write.bandwidth(state.bandwidth, `${bytes(state.bandwidth)}/s`);
     const whole = (total(now.time) * state.tokens) / (state.B * state.T);
-    writeWhole(whole, `${operationsText(state.tokens)} tokens take ${seconds(whole)}`);
+    write.whole(whole, `${operationsText(state.tokens)} tokens take ${seconds(whole)}`);
     steps.forEach((step, n) => step.setAttribute("aria-pressed", STORY[n].name === choice.value && STORY[n].tokens === state.tokens
       && STORY[n].rate === state.rate && STORY[n].bandwidth === state.bandwidth));
     say((D % H ? `${H} heads do not divide the width ${D}: there is no such model. ` : "") + move
@@ -195,25 +189,12 @@ explore("cost", ({ stage, controls, say }) => {
       + (limited.length ? ` Memory is the limit of: ${limited.join(", ")}.` : " Memory is the limit of the update alone."));
   };
 
-  const legend = make("p", { className: "numbers" }), numbers = make("p", { className: "numbers" });
-  for (const [part, colour] of Object.entries(PARTS)) {
-    const swatch = make("span", {}, "■");
-    swatch.style.color = `var(--${colour})`;
-    legend.append(make("span", {}, swatch, ` ${part}`));
-  }
-  const peak = make("p", { className: "numbers" }, "at the peak:");
-  for (const [part, colour] of Object.entries(PEAK)) {
-    const swatch = make("span", {}, "■");
-    swatch.style.color = `var(--${colour})`;
-    peak.append(make("span", {}, swatch, ` ${part === "last" ? "logits or gradients" : part}`));
-  }
-  stage.append(legend, peak, numbers);
-  const writeMasked = explore.readout(numbers, "masked", "rows read out, M =");
-  const writeRate = explore.readout(numbers, "rate", "operations a second");
-  const writeBandwidth = explore.readout(numbers, "bandwidth", "memory");
-  const writeWhole = explore.readout(numbers, "whole", "the training, at least:");
-  const story = make("div", { className: "story" });
-  controls.append(story);
+  const legend = (colours, ...title) => make("p", { className: "numbers" }, ...title, ...Object.entries(colours).map(([part, colour]) =>
+    make("span", {}, make("span", { style: `color: var(--${colour})` }, "■"), ` ${part === "last" ? "logits or gradients" : part}`)));
+  stage.append(legend(PARTS), legend(PEAK, "at the peak:"));
+  const write = explore.readouts(stage, { masked: "rows read out, M =", rate: "operations a second", bandwidth: "memory",
+    whole: "the training, at least:" });
+  const story = controls.appendChild(make("div", { className: "story" }));
   const steps = STORY.map(({ label, name, tokens, rate, bandwidth }) => explore.button(story, label, () => {
     Object.assign(state, { tokens, rate, bandwidth });
     choose(name);
@@ -221,9 +202,7 @@ explore("cost", ({ stage, controls, say }) => {
 
   const choice = explore.choice(controls, { name: "model", label: "model", value: START,
     options: Object.fromEntries(Object.entries(MODELS).map(([name, { text }]) => [name, text])) }, (name) => choose(name));
-  const own = new Option("other sizes", "");
-  own.hidden = true;
-  choice.add(own);
+  choice.append(make("option", { value: "", hidden: true }, "other sizes"));
   const sizes = make("div", { className: "controls" });
   controls.append(make("details", {}, make("summary", {}, "Change the sizes"), sizes));
   const sliders = Object.fromEntries(Object.keys(LETTERS).map((letter) => {
@@ -242,9 +221,8 @@ explore("cost", ({ stage, controls, say }) => {
     slider.value = values.indexOf(value);
   };
   const choose = (name) => {
-    const { every: all, square, tokens, rate, bandwidth } = state, kept = { name, every: all, square, tokens, rate, bandwidth };
-    for (const key of Object.keys(state)) delete state[key];
-    Object.assign(state, MODELS[name], kept);
+    const { every: all, square, tokens, rate, bandwidth } = state;
+    state = { ...MODELS[name], name, every: all, square, tokens, rate, bandwidth };
     for (const letter of Object.keys(LETTERS)) move(letter, state[letter]);
     for (const field of [sliders.V.slider.field, every]) field.disabled = !state.tables;
     const { peak: needed, time } = count(state);

@@ -12,12 +12,9 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
   let text = first.text, steps = Array.from(first.answer, (character, n) => ({ character, mean: first.weights[n] }));
   let written = steps.length; // how many of them are shown
 
-  const field = make("input", { type: "text", name: "date", value: text, autocomplete: "off", dir: "auto" });
-  field.spellcheck = false;
+  const field = make("input", { type: "text", name: "date", value: text, autocomplete: "off", dir: "auto", spellcheck: false });
   const answer = make("output");
-  const map = make("div", { className: "map", tabIndex: 0 });
-  map.setAttribute("role", "group");
-  map.setAttribute("aria-label", "What each written character looks at");
+  const map = make("div", { className: "map", tabIndex: 0, role: "group", ariaLabel: "What each written character looks at" });
   stage.append(make("label", { className: "sentence" }, "A date ", field), make("p", { className: "sentence" }, "→ ", answer), map);
 
   // The characters of the text are as blue as a written one looks at them.
@@ -32,12 +29,9 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
     const head = make("tr", {}, make("td"), ...Array.from(text, (c) => make("th", {}, c)));
     const rows = steps.map((step, n) => make("tr", { onpointerenter: () => n < written && light(step) }, make("th", {}, n < written ? step.character || "end" : " "),
       ...Array.from(text, (_, s) => {
-        const cell = make("td");
-        if (n >= written) return cell;
+        if (n >= written) return make("td");
         const weight = weightsOf(step)[s];
-        cell.style.setProperty("--weight", weight);
-        cell.dataset.value = weight;
-        return cell;
+        return explore.show(make("td", { style: `--weight: ${weight}` }), weight, "");
       })));
     map.replaceChildren(make("table", {}, head, ...rows));
     forward.disabled = written === steps.length;
@@ -79,26 +73,6 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
     else play();
   };
 
-  const wake = async () => {
-    if (model) return read();
-    ask.disabled = true;
-    ask.textContent = "Loading …";
-    try {
-      const file = await models.load("date_reader");
-      if (!model) {
-        model = models.dateReader(file);
-        chooseHead(file.settings);
-        ask.remove();
-        figure.classList.add("loaded");
-      }
-      read();
-    } catch (error) {
-      ask.disabled = false;
-      ask.textContent = "Try again";
-      say(error.message);
-    }
-  };
-
   const chooseHead = ({ layers, spec }) => {
     const options = { [mean]: "mean of all" };
     for (let layer = 0; layer < layers; layer += 1)
@@ -113,18 +87,20 @@ explore("date_reader", ({ figure, stage, controls, say }) => {
   const language = explore.choice(controls, { name: "language", label: "One day in", value: first.language,
     options: Object.fromEntries(examples.map(({ language }) => [language, language])) }, (value) => {
     field.value = examples.find(({ language }) => language === value).text;
-    wake();
+    (model ? read : wake)();
   });
-  const typed = new Option("as typed", "");
-  typed.hidden = true;
-  language.add(typed);
+  language.append(make("option", { value: "", hidden: true }, "as typed"));
   const back = explore.button(controls, "Back", () => go(written - 1));
   const forward = explore.button(controls, "Step", () => go(written + 1));
   const write = explore.button(controls, "Write", () => { written = 0; play(); });
-  const ask = explore.button(controls, `Load the model (${number(megabytes, 1)} MB)`, wake);
+  const wake = models.loader(figure, "date_reader", megabytes, say, (file) => {
+    model = models.dateReader(file);
+    chooseHead(file.settings);
+    read();
+  });
   field.addEventListener("input", () => {
     language.value = examples.find((example) => example.text === field.value)?.language ?? "";
-    wake();
+    (model ? read : wake)();
   });
   drawAll();
 });

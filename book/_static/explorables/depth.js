@@ -85,8 +85,7 @@ explore("depth", ({ stage, controls, say }) => {
     return { streams: streams.slice(0, used + 1).map(rms), gradients };
   };
 
-  const panels = make("div", { className: "panels" });
-  stage.append(panels);
+  const panels = stage.appendChild(make("div", { className: "panels" }));
   const across = (k) => 34 + (276 * k) / (2 * LONGEST);
   const chart = (title, name) => {
     const drawing = canvas(panels, 320, 254, `${title}: size of the stream and of its gradient after every block`);
@@ -95,22 +94,20 @@ explore("depth", ({ stage, controls, say }) => {
     const line = (hue, wide) => draw(drawing, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide });
     const parts = { stream: line("blue", 7), gradient: line("cotangent", 2) };
     draw(drawing, "line", { x1: 34, x2: 310, y1: 224, y2: 224, stroke: "var(--soft)" });
-    const words = { stream: "stream", gradient: "gradient" };
-    const notes = Object.fromEntries(Object.keys(words).map((what) => [what,
-      draw(drawing, "text", { name: `${name}-${what}`, "text-anchor": what === "stream" ? "end" : "start",
-        style: `fill: var(--${what === "stream" ? "blue" : "cotangent"})` })]));
-    const grip = handle(drawing, { label: `layers (${title})`, x: 0, y: 224, radius: 11, step: 276 / LONGEST },
+    const note = (what, hue, anchor, x, y) =>
+      draw(drawing, "text", { name: `${name}-${what}`, "text-anchor": anchor, style: `fill: var(--${hue})`, x, y });
+    const notes = { stream: note("stream", "blue", "end", 310, 50), gradient: note("gradient", "cotangent", "start", 34, 32) };
+    const grip = handle(drawing, { label: `layers (${title})`, radius: 11, step: 276 / LONGEST },
       (x) => go(Math.round(((x - 34) * LONGEST) / 276)));
     draw(drawing, "text", { x: 0, y: 249 }, "input");
-    const note = draw(drawing, "text", { y: 249, "text-anchor": "middle" });
-    return { grid, parts, notes, grip, note };
+    const below = draw(drawing, "text", { y: 249, "text-anchor": "middle" });
+    return { grid, parts, notes, grip, below };
   };
   const charts = { post: chart("Post-LN", "post"), pre: chart("Pre-LN", "pre") };
 
   // All five at once, in as many layers as there are.
   stage.append(make("p", {}, `Gradients through ${LONGEST} layers, wide in Post-LN. One that is pressed is shown above.`));
-  const story = make("div", { className: "story" });
-  stage.append(story);
+  const story = stage.appendChild(make("div", { className: "story" }));
   const small = Object.fromEntries(Object.entries(WAYS).map(([key, { text }]) => {
     const choose = button(story, "", () => { state.ways = key; paint(); tell(); });
     const drawing = canvas(choose, 120, 56, "");
@@ -148,7 +145,7 @@ explore("depth", ({ stage, controls, say }) => {
     const low = Math.min(-1, Math.floor(Math.min(...all))), high = Math.max(1, Math.ceil(Math.max(...all)));
     const up = (v) => 210 - (150 * (Math.log10(v) - low)) / (high - low);
     for (const [name, { streams, gradients }] of Object.entries(found)) {
-      const { grid, parts, notes, grip, note } = charts[name], every = Math.ceil((high - low) / 6);
+      const { grid, parts, notes, grip, below } = charts[name], every = Math.ceil((high - low) / 6);
       grid.replaceChildren();
       for (let decade = high; decade >= low; decade -= every) {
         draw(grid, "line", { x1: 34, x2: 310, y1: up(10 ** decade), y2: up(10 ** decade), stroke: "var(--line)" });
@@ -161,13 +158,9 @@ explore("depth", ({ stage, controls, say }) => {
       show(notes.stream, end, `stream at the end ${size(end)}`);
       show(notes.gradient, gradients[0], `gradient at the input ${size(gradients[0])}`);
       notes.gradient.dataset.size = size(gradients[0]);
-      for (const [what, place, y] of [["stream", 310, 50], ["gradient", 34, 32]]) {
-        notes[what].setAttribute("x", place);
-        notes[what].setAttribute("y", y);
-      }
       grip.place(x, 224, `${state.layers} layers`);
-      note.setAttribute("x", Math.max(84, Math.min(280, x)));
-      note.textContent = `${state.layers} layers`;
+      below.setAttribute("x", Math.max(84, Math.min(280, x)));
+      below.textContent = `${state.layers} layers`;
     }
   };
 

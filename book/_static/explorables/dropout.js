@@ -1,6 +1,6 @@
 // Dropout: the masks, the mean over them, and the gradient through them.
 explore("dropout", ({ stage, controls, say }) => {
-  const { button, canvas, differences, draw, fraction, make, number, play, show, slider, toggle } = explore;
+  const { button, canvas, differences, draw, fraction, make, number, output, play, set, show, slider, table, toggle } = explore;
   const x = core.from([4, 2, 2, -4]), dy = core.from([1, 2, -1, 1]), N = 4;
   const { uniform } = core.generator(290);
   const state = { p: 0.5, mask: [1, 0, 1, 1], backward: null, inverted: true, fresh: false, count: 0 };
@@ -17,8 +17,7 @@ explore("dropout", ({ stage, controls, say }) => {
   };
   const drawn = () => Array.from({ length: N }, () => (uniform() >= state.p ? 1 : 0));
 
-  const panels = make("div", { className: "panels" });
-  stage.append(panels);
+  const panels = stage.appendChild(make("div", { className: "panels" }));
   const across = (i) => 40 + 80 * i;
 
   // One row of bars for what goes in, what comes out, and a mark for each.
@@ -35,10 +34,7 @@ explore("dropout", ({ stage, controls, say }) => {
       bounds: draw(drawing, "path", { fill: "none", stroke: "var(--ink)" }),
       text: draw(drawing, "text", { x: across(i), y: 231, "text-anchor": "middle", name: `${names}-${i}` }),
     }));
-    const bar = (rect, v) => {
-      rect.setAttribute("y", Math.min(middle, up(v)));
-      rect.setAttribute("height", Math.abs(up(v) - middle));
-    };
+    const bar = (rect, v) => set(rect, { y: Math.min(middle, up(v)), height: Math.abs(up(v) - middle) });
     return { panel, set: (i, given, out, mark) => {
       const part = parts[i];
       bar(part.outline, given);
@@ -55,26 +51,22 @@ explore("dropout", ({ stage, controls, say }) => {
   const back = bars("x̄ (bars), ȳ (dashed), measured (line)", "The gradient, entry by entry, beside the cotangent", 20, "purple", "dx");
 
   // The coins: a row of switches.
-  const coins = make("div", { className: "coins" });
-  coins.setAttribute("role", "group");
-  coins.setAttribute("aria-label", "the mask: press an entry to drop or keep it");
+  const coins = forward.panel.appendChild(
+    make("div", { className: "coins", role: "group", ariaLabel: "the mask: press an entry to drop or keep it" }));
   const coin = Array.from({ length: N }, (_, i) => button(coins, "", () => {
     state.mask[i] = 1 - state.mask[i];
     restart();
     paint();
     say(`Entry ${i} is ${state.mask[i] ? "kept" : "dropped"}: its gradient is ${number(gradient()[i])}.`);
   }));
-  forward.panel.append(coins);
 
   // Mean and variance over all masks so far, beside what the theorem says.
-  const count = make("output", { ariaLive: "off", name: "count" });
-  const row = (name) => Array.from({ length: N }, (_, i) => make("output", { ariaLive: "off", name: `${name}-${i}` }));
-  const found = { mean: row("mean"), expected: row("expected"), variance: row("variance"), spread: row("spread"), off: row("off") };
-  const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected",
-    off: "off, in σ/√n" };
-  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count), make("table", { className: "values" }, make("tbody", {},
-    ...Object.entries(words).map(([name, text]) => make("tr", {}, make("th", { scope: "row" }, text),
-      ...found[name].map((output) => make("td", {}, output))))))));
+  const count = output("count");
+  const words = { mean: "mean of y", expected: "expected", variance: "variance of y", spread: "expected", off: "off, in σ/√n" };
+  const found = Object.fromEntries(Object.keys(words).map((name) =>
+    [name, Array.from({ length: N }, (_, i) => output(`${name}-${i}`))]));
+  panels.append(make("div", {}, make("p", {}, "masks drawn: ", count),
+    table([], Object.entries(words).map(([name, text]) => [text, ...found[name].map((each) => make("td", {}, each))]))));
 
   slider(controls, { name: "p", label: "rate p", min: 0.05, max: 0.9, step: 0.05, value: state.p }, (value) => {
     state.p = value;
@@ -134,21 +126,19 @@ explore("dropout", ({ stage, controls, say }) => {
     for (let i = 0; i < N; i += 1) {
       forward.set(i, x.data[i], y.data[i], means && means[i]);
       back.set(i, dy.data[i], dx[i], measured[i]);
-      coin[i].textContent = state.mask[i] ? "kept" : "dropped";
-      coin[i].setAttribute("aria-label", `entry ${i}`);
-      coin[i].setAttribute("aria-pressed", state.mask[i] === 1);
+      Object.assign(coin[i], { textContent: state.mask[i] ? "kept" : "dropped", ariaLabel: `entry ${i}`, ariaPressed: state.mask[i] === 1 });
     }
     show(count, state.count, String(state.count));
-    const scale = state.inverted ? 1 : 1 - state.p;
+    const scale = state.inverted ? 1 : 1 - state.p, none = means ? undefined : "–";
     for (let i = 0; i < N; i += 1) {
       const expected = scale * x.data[i], deviation = scale * Math.sqrt(state.p / (1 - state.p)) * Math.abs(x.data[i]);
       forward.trace(i, trail.map(([along, values]) => [along, values[i]]), trail.length ? [2, -2].map((times) =>
         trail.map(([along]) => [along, expected + (times * deviation) / Math.sqrt(along * WATCHED)])) : []);
-      const off = means && (means[i] - expected) / (deviation / Math.sqrt(state.count));
-      show(found.off[i], means ? off : NaN, means ? undefined : "–");
-      show(found.mean[i], means ? means[i] : NaN, means ? undefined : "–");
+      const measuredMean = means ? means[i] : NaN;
+      show(found.off[i], (measuredMean - expected) / (deviation / Math.sqrt(state.count)), none);
+      show(found.mean[i], measuredMean, none);
       show(found.expected[i], expected);
-      show(found.variance[i], means ? squares[i] / state.count - means[i] ** 2 : NaN, means ? undefined : "–");
+      show(found.variance[i], squares[i] / state.count - measuredMean ** 2, none);
       show(found.spread[i], deviation ** 2);
     }
   };

@@ -1,7 +1,7 @@
 // A number, and its neighbours in four formats: the formula of the package's round_to.
 "use strict";
 explore("few_bits", ({ stage, controls, say }) => {
-  const { canvas, draw, handle, make, number, power, show, slider } = explore;
+  const { canvas, cell, draw, handle, number, power, set, show, slider, table } = explore;
   const FORMATS = { // significant bits, least exponent, largest number, what stands for larger ones
     float16: [11, -14, 65504, Infinity], bfloat16: [8, -126, (2 - 2 ** -7) * 2 ** 127, Infinity],
     float8_e5m2: [3, -14, 57344, Infinity], float8_e4m3fn: [4, -6, 448, NaN],
@@ -38,7 +38,7 @@ explore("few_bits", ({ stage, controls, say }) => {
   });
   const ends = [0, 1, 2].map((place) => draw(drawing, "text", { x: across(place), y: TOP + 4 * ROW + 16, class: "soft",
     "text-anchor": ["start", "middle", "end"][place] }));
-  const grip = handle(drawing, { label: "the number", x: across(state.place), y: 18, step: (4 * (RIGHT - LEFT) * STEP) / MOST },
+  const grip = handle(drawing, { label: "the number", step: (4 * (RIGHT - LEFT) * STEP) / MOST },
     (x) => move({ place: Math.round(((x - LEFT) * MOST) / (RIGHT - LEFT) / STEP) * STEP }));
 
   // All numbers of a format up to 2^(zoom + 1): strokes, or a band where they are too close.
@@ -60,22 +60,12 @@ explore("few_bits", ({ stage, controls, say }) => {
     part(0, 2 ** (e + 1), 2 ** (Math.max(e, least) - p + 1));
   };
 
-  const cells = {};
-  stage.append(make("table", { className: "values" },
-    make("thead", {}, make("tr", {}, ...["format", "below", "above", "error"].map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", {}, ...rows.map(({ name }) => {
-      cells[name] = ["below", "above", "error"].map((what) => {
-        const cell = make("td");
-        cell.dataset.name = `${what}-${name}`;
-        return cell;
-      });
-      return make("tr", {}, make("th", { scope: "row" }, name), ...cells[name]);
-    }))));
+  const cells = Object.fromEntries(rows.map(({ name }) => [name, ["below", "above", "error"].map((what) => cell(`${what}-${name}`))]));
+  stage.append(table(["format", "below", "above", "error"], Object.entries(cells).map(([name, row]) => [name, ...row])));
 
   const update = () => {
     const x = state.place * 2 ** state.zoom, found = [];
-    through.setAttribute("x1", across(state.place));
-    through.setAttribute("x2", across(state.place));
+    set(through, { x1: across(state.place), x2: across(state.place) });
     grip.place(across(state.place), 18, written(x));
     ends.forEach((end, place) => { end.textContent = written(place * 2 ** state.zoom); });
     for (const row of rows) {
@@ -83,10 +73,8 @@ explore("few_bits", ({ stage, controls, say }) => {
       const { below, above, rounded } = neighbours(x, row.format), [first, second, error] = cells[row.name];
       const shown = Number.isFinite(rounded) ? rounded / 2 ** state.zoom : MOST;
       row.dot.setAttribute("cx", across(Math.min(shown, MOST)));
-      show(first, below, written(below));
-      show(second, above, written(above));
-      first.style.fontWeight = rounded === below ? "bold" : "";
-      second.style.fontWeight = rounded === below ? "" : "bold";
+      show(first, below, written(below)).style.fontWeight = rounded === below ? "bold" : "";
+      show(second, above, written(above)).style.fontWeight = rounded === below ? "" : "bold";
       const relative = rounded === x ? 0 : (rounded - x) / x;
       show(error, relative, Number.isFinite(relative) ? `${number(100 * relative, 2)} %` : "–");
       found.push(`${written(rounded)} in ${row.name}`);

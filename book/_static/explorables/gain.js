@@ -1,7 +1,7 @@
 // Mean squares of stream and gradient through 24 random branches of one gain, with and without skips.
 "use strict";
 explore("gain", ({ stage, controls, say }) => {
-  const { draw, number, power, slider, toggle, button, readout, make, fraction } = explore;
+  const { draw, number, power, slider, toggle, button, readouts, fraction } = explore;
   const LAYERS = 24, D = 32, F = 64, ROWS = 8;
   const state = { exponent: -4.25, skip: false, seed: 1 };
 
@@ -44,14 +44,8 @@ explore("gain", ({ stage, controls, say }) => {
   const lines = { law: line("soft", 1.5, "5 4"), stream: line("blue", 6, ""), gradient: line("cotangent", 2.5, "") };
   for (const k of [0, 8, 16, LAYERS])
     draw(drawing, "text", { x: X(k), y: BOTTOM + 20, "text-anchor": k === LAYERS ? "end" : "middle", class: "soft" }, k === LAYERS ? "layer 24" : k || "input");
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const write = {
-    stream: readout(numbers, "stream", "stream at the end"),
-    gradient: readout(numbers, "gradient", "gradient at the input"),
-    law: readout(numbers, "law", "expected"),
-  };
-  const [ofStream, ofGradient] = numbers.children;
+  const write = readouts(stage, { stream: "stream at the end", gradient: "gradient at the input", law: "expected" });
+  const [ofStream, ofGradient] = stage.lastElementChild.children;
   ofStream.style.color = "var(--blue)";
   ofGradient.style.color = "var(--cotangent)";
 
@@ -65,10 +59,8 @@ explore("gain", ({ stage, controls, say }) => {
     const low = Math.min(-1, Math.floor(Math.min(...all))), high = Math.max(1, Math.ceil(Math.max(...all)));
     const up = (v) => BOTTOM - ((BOTTOM - 14) * (Math.log10(v) - low)) / (high - low);
     grid.replaceChildren();
-    for (let decade = high; decade >= low; decade -= Math.ceil((high - low) / 5)) {
-      draw(grid, "line", { x1: LEFT, x2: X(LAYERS), y1: up(10 ** decade), y2: up(10 ** decade), stroke: "var(--line)" });
-      draw(grid, "text", { x: LEFT - 6, y: up(10 ** decade) + 4, "text-anchor": "end", class: "soft" }, power(10 ** decade, 0).replace("1·", ""));
-    }
+    for (let decade = high; decade >= low; decade -= Math.ceil((high - low) / 5))
+      explore.level(grid, LEFT, X(LAYERS), up(10 ** decade), power(10 ** decade, 0).replace("1·", ""));
     for (const [name, values] of Object.entries({ law, stream: streams, gradient: gradients }))
       lines[name].setAttribute("d", values.map((v, k) => `${k ? "L" : "M"}${X(k)} ${up(v).toFixed(1)}`).join(""));
     write.stream(streams[LAYERS], size(streams[LAYERS]));

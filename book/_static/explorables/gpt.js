@@ -30,22 +30,16 @@ explore("gpt", ({ figure, stage, controls, say }) => {
   const idsUpTo = (n) => JSON.stringify(tokens.slice(0, n + 1).map(({ id }) => id));
 
   // What there is to see, top down.
-  const field = make("input", { type: "text", name: "prompt", value: "Return the", autocomplete: "off" });
-  field.spellcheck = false;
+  const field = make("input", { type: "text", name: "prompt", value: "Return the", autocomplete: "off", spellcheck: false });
   const drawing = make("div", { className: "controls" });
-  const written = make("div", { className: "written" });
-  written.setAttribute("role", "group");
-  written.setAttribute("aria-label", "The tokens of the text");
+  const written = make("div", { className: "written", role: "group", ariaLabel: "The tokens of the text" });
   const place = make("p", { className: "place" });
   const guesses = make("table", { className: "guesses" });
-  const lesson = make("div", { className: "controls" }), told = make("p", { className: "told" });
-  told.setAttribute("role", "status");
+  const lesson = make("div", { className: "controls" }), told = make("p", { className: "told", role: "status" });
   const sentence = make("input", { type: "text", name: "sentence", autocomplete: "off",
     value: "Cats chase mice through the open window." });
-  const taught = make("div", { className: "taught" });
-  taught.setAttribute("role", "group");
-  taught.setAttribute("aria-label", "Probabilities of your sentence’s tokens, before and after the step");
-  taught.tabIndex = 0;
+  const taught = make("div", { className: "taught", role: "group", tabIndex: 0,
+    ariaLabel: "Probabilities of your sentence’s tokens, before and after the step" });
   stage.append(
     make("label", { className: "sentence" }, "A beginning ", field), drawing, make("div", { className: "waiting" }),
     written);
@@ -59,15 +53,10 @@ explore("gpt", ({ figure, stage, controls, say }) => {
 
   // The tokens, each a button that asks about it; above those before the one that is asked about stand the answers.
   const chip = (token, n) => {
-    const word = make("span", {}, visible(token, n)), share = make("small"), bars = make("span", { className: "bars" });
-    const button = make("button", { type: "button", className: "token" }, bars, word, share);
-    if (token.p !== undefined) {
-      show(share, token.p, percent(token.p));
-      button.style.setProperty("--p", token.p.toFixed(3));
-    }
-    button.disabled = !n;
-    button.addEventListener("click", () => explain(n));
-    return button;
+    const share = make("small"), known = token.p !== undefined;
+    if (known) show(share, token.p, percent(token.p));
+    return make("button", { type: "button", className: "token", disabled: !n, style: known ? `--p: ${token.p.toFixed(3)}` : "",
+      onclick: () => explain(n) }, make("span", { className: "bars" }), make("span", {}, visible(token, n)), share);
   };
   const drawWhy = () => {
     const largest = why && ["lengths", "changes"].map((name) => Math.max(...why[name].map(Math.abs)));
@@ -79,11 +68,8 @@ explore("gpt", ({ figure, stage, controls, say }) => {
       button.removeAttribute("title");
       if (!why || n >= asked) return;
       ["lengths", "changes"].forEach((name, k) => {
-        const value = why[name][n], drawn = make("span", { className: k ? "bar without" : "bar" });
-        if (k && value > 0) drawn.classList.add("against");
-        drawn.style.height = `${100 * Math.abs(value) / largest[k]}%`;
-        drawn.dataset.value = value;
-        bars.append(drawn);
+        const value = why[name][n], className = k ? `bar without${value > 0 ? " against" : ""}` : "bar";
+        bars.append(show(make("span", { className, style: `height: ${100 * Math.abs(value) / largest[k]}%` }), value, ""));
       });
       button.title = `length of the gradient ${number(why.lengths[n])}; without it, ln p changes by ${number(why.changes[n])}`;
     });
@@ -100,15 +86,10 @@ explore("gpt", ({ figure, stage, controls, say }) => {
       make("th", { scope: "col" }, text))));
     const rows = token.place === null ? [...token.rivals, token] : token.rivals;
     rows.forEach((rival, n) => {
-      const bar = make("span", { className: "bar" }), name = make("th", { scope: "row" });
-      bar.style.width = `${100 * rival.p}%`;
       const own = n === (token.place ?? token.rivals.length);
-      name.append(own ? make("mark", {}, visible(rival)) : visible(rival));
-      const cells = ["p", ...drawn ? ["q"] : []].map((key) => {
-        const cell = make("td");
-        show(cell, rival[key], percent(rival[key]));
-        return cell;
-      });
+      const name = make("th", { scope: "row" }, own ? make("mark", {}, visible(rival)) : visible(rival));
+      const bar = make("span", { className: "bar", style: `width: ${100 * rival.p}%` });
+      const cells = ["p", ...drawn ? ["q"] : []].map((key) => show(make("td"), rival[key], percent(rival[key])));
       guesses.append(make("tr", {}, name, make("td", { className: "line" }, bar), ...cells));
     });
   };
@@ -188,16 +169,10 @@ explore("gpt", ({ figure, stage, controls, say }) => {
   const tell = (found) => {
     const { tokens: own, p: [before, after] } = found, largest = -Math.log(Math.min(...before, ...after));
     taught.replaceChildren(...own.map((text, n) => {
-      const bars = make("span", { className: "bars" }), values = [before[n], after[n]];
-      const numbers = values.map((value, k) => {
-        const drawn = make("span", { className: k ? "bar" : "bar before" });
-        drawn.style.height = `${(-100 * Math.log(value)) / largest}%`;
-        bars.append(drawn);
-        const share = make("small");
-        show(share, value, percent(value));
-        return share;
-      });
-      return make("span", { className: "token" }, bars, make("span", {}, visible({ text })), ...numbers);
+      const bars = [before, after].map((p, k) =>
+        make("span", { className: k ? "bar" : "bar before", style: `height: ${(-100 * Math.log(p[n])) / largest}%` }));
+      const numbers = [before, after].map((p) => show(make("small"), p[n], percent(p[n])));
+      return make("span", { className: "token" }, make("span", { className: "bars" }, ...bars), make("span", {}, visible({ text })), ...numbers);
     }));
     const [was, is, other, now] = [...found.loss, ...found.elsewhere].map((value) => number(value));
     told.textContent = `Step ${found.steps}: the loss of your sentence was ${was} and is ${is}. That of “${

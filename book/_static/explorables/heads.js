@@ -1,7 +1,7 @@
 // Two heads of the chapter in the plane of the first two entries of the output: two averages, and their sum.
 "use strict";
 explore("heads", ({ stage, controls, say }) => {
-  const { draw, make, number, fraction, handle, readout, show } = explore;
+  const { cell, draw, make, number, fraction, handle, readouts, set, show } = explore;
   const WORDS = ["cats", "chase", "mice"], RATE = 0.1, STEPS = 100, LEAST = 0.002;
   // The values of each head after its rows of W_O, and the weights that it begins with.
   const HEADS = [
@@ -59,37 +59,22 @@ explore("heads", ({ stage, controls, say }) => {
     const parts = [turn(p, b, c), turn(a, p, c), turn(a, b, p)].map((part) => Math.max(LEAST, part / whole));
     return parts.map((part) => part / (parts[0] + parts[1] + parts[2]));
   };
-  const grips = HEADS.map(({ hue, values }, h) => {
-    const grip = handle(drawing, { label: `output of head ${h}`, axes: "xy", x: 0, y: 0, step: SCALE / 5 }, (x, y) => {
+  const grips = HEADS.map(({ hue, values }, h) =>
+    handle(drawing, { label: `output of head ${h}`, axes: "xy", hue, step: SCALE / 5 }, (x, y) => {
       state.scores[h] = weigh(values, [(x - 110) / SCALE, (312 - y) / SCALE]).map(Math.log);
       update();
-    });
-    grip.point.style.stroke = `var(--${hue})`;
-    return grip;
-  });
-  const goal = handle(drawing, { label: "target", axes: "xy", x: 0, y: 0, radius: 7, step: SCALE / 5, className: "target" }, (x, y) => {
+    }));
+  const goal = handle(drawing, { label: "target", axes: "xy", hue: "cotangent", radius: 7, step: SCALE / 5, className: "target" }, (x, y) => {
     state.target = [Math.max(-4, Math.min(8, (x - 110) / SCALE)), Math.max(-2, Math.min(11.5, (312 - y) / SCALE))];
     update();
   });
-  goal.point.style.stroke = "var(--cotangent)";
 
-  const cells = HEADS.map((_, h) => WORDS.map((__, s) => ["weight", "dscore"].map((what) => {
-    const cell = make("td");
-    cell.dataset.name = `${what}-${h}-${s}`;
-    return cell;
-  })));
-  const numbers = make("p", { className: "numbers" });
-  const headings = HEADS.map(({ hue }, h) => {
-    const heading = make("th", { colSpan: 2, scope: "colgroup" }, `head ${h}`);
-    heading.style.color = `var(--${hue})`;
-    return heading;
-  });
-  const under = HEADS.flatMap(() => ["A", "S̄"]).map((text) => make("th", { scope: "col" }, text));
-  stage.append(make("table", { className: "values" },
-    make("thead", {}, make("tr", {}, make("td"), ...headings), make("tr", {}, make("td"), ...under)),
-    make("tbody", {}, ...WORDS.map((word, s) => make("tr", {}, make("th", { scope: "row" }, word),
-      ...cells.flatMap((head) => head[s]))))), numbers);
-  const write = { y0: readout(numbers, "y-0", "y₀ ="), y1: readout(numbers, "y-1", "y₁ ="), loss: readout(numbers, "loss", "half the squared distance") };
+  const cells = HEADS.map((_, h) => WORDS.map((__, s) => ["weight", "dscore"].map((what) => cell(`${what}-${h}-${s}`))));
+  const headings = HEADS.map(({ hue }, h) => make("th", { colSpan: 2, scope: "colgroup", style: `color: var(--${hue})` }, `head ${h}`));
+  const table = explore.table(["", "A", "S̄", "A", "S̄"], WORDS.map((word, s) => [word, ...cells.flatMap((head) => head[s])]));
+  table.tHead.prepend(make("tr", {}, make("td"), ...headings));
+  stage.append(table);
+  const write = readouts(stage, { "y-0": "y₀ =", "y-1": "y₁ =", loss: "half the squared distance" });
 
   const update = (first = "") => {
     const { heads, y, loss, dscores } = compute();
@@ -102,15 +87,12 @@ explore("heads", ({ stage, controls, say }) => {
     const [one, other] = heads.map(({ output }) => output), zero = [0, 0];
     parallelogram.setAttribute("d", state.both ? `M${[zero, one, y, other, zero].map(at).join("L")}` : `M${[zero, one].map(at).join("L")}`);
     for (const part of [triangles[1], grips[1].point, reach]) part.setAttribute("opacity", state.both ? 1 : 0.25);
-    sum.setAttribute("cx", X(y[0]));
-    sum.setAttribute("cy", Y(y[1]));
-    name.setAttribute("x", X(y[0]) + 9);
-    name.setAttribute("y", Y(y[1]) + 5);
-    ["x1", "y1", "x2", "y2"].forEach((key, n) => miss.setAttribute(key, [X(y[0]), Y(y[1]), X(state.target[0]), Y(state.target[1])][n]));
+    set(sum, { cx: X(y[0]), cy: Y(y[1]) });
+    set(name, { x: X(y[0]) + 9, y: Y(y[1]) + 5 });
+    set(miss, { x1: X(y[0]), y1: Y(y[1]), x2: X(state.target[0]), y2: Y(state.target[1]) });
     goal.place(X(state.target[0]), Y(state.target[1]), state.target.map((v) => number(v, 1)).join(", "));
     goal.point.dataset.value = state.target;
-    write.y0(y[0], fraction(y[0]));
-    write.y1(y[1], fraction(y[1]));
+    y.forEach((v, k) => write[`y-${k}`](v, fraction(v)));
     write.loss(loss);
     say(`${first} ${state.both ? "The outputs of two heads add up: y may lie anywhere in the dashed region"
       : "One head gives an average of its three values: y stays in its triangle"}. It is ${number(Math.sqrt(2 * loss))} from the target.`);

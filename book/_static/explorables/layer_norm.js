@@ -1,7 +1,7 @@
 // The three terms of LayerNorm's gradient at numbers that the reader moves.
 "use strict";
 explore("layer_norm", ({ stage, controls, say }) => {
-  const { draw, number, fraction, power } = explore;
+  const { draw, make, number, fraction, power } = explore;
   const CATS = { x: [4, 2, 2, -4], gamma: [2, 1, 3, 1], dy: [3, 3, 1, 0] };
   const ROWS = {
     x: { letter: "x", low: -6, high: 6, height: 110 },
@@ -35,13 +35,12 @@ explore("layer_norm", ({ stage, controls, say }) => {
   const handles = {};
   for (const [key, row] of Object.entries(ROWS)) {
     handles[key] = COLUMNS.map((i) => explore.handle(drawing, {
-      label: `${row.letter}${INDEX[i]}`, x: centre(i), y: row.y(state[key][i]), axes: "y", radius: 11,
+      label: `${row.letter}${INDEX[i]}`, name: `${key}${i}`, axes: "y", radius: 11,
       step: row.height / (row.high - row.low) / 10,
     }, (_, y) => {
       state[key][i] = row.value(y);
       update(`${row.letter}${INDEX[i]} = ${number(state[key][i], 1)}.`);
     }));
-    handles[key].forEach(({ point }, i) => { point.dataset.name = `${key}${i}`; });
   }
 
   const compute = () => {
@@ -102,8 +101,7 @@ explore("layer_norm", ({ stage, controls, say }) => {
         if (value > 0) up += value; else down += value;
         const bar = draw(picture, "rect", { x, width: thick, y: Math.min(y(from), y(from + value)),
           height: Math.abs(y(value) - y(0)), fill: `var(--${key}-term)` });
-        explore.show(bar, value, "");
-        bar.dataset.name = `${key}${i}`;
+        explore.show(bar, value, "", `${key}${i}`);
         draw(bar, "title", {}, `${TERMS[key]} ${written(value)}`);
       }
       const at = y(now.partial[i]), wide = x + thick + 14;
@@ -117,14 +115,10 @@ explore("layer_norm", ({ stage, controls, say }) => {
         draw(picture, "rect", { x: wide + 10, width: Math.min(18, thick), y: Math.min(at, wrong), height: Math.abs(at - wrong),
           fill: "none", stroke: "var(--wrong)", "stroke-width": 2, "stroke-dasharray": "4 3", class: "ghost" });
       }
-      const label = draw(picture, "text", { x: centre(i), y: top + BARS + 22, "text-anchor": "middle" });
-      explore.show(label, now.partial[i], written(now.partial[i]));
-      label.dataset.name = `dx${i}`;
-      if (!state.outside) return;
-      const wrong = draw(picture, "text", { x: centre(i), y: top + BARS + 42, "text-anchor": "middle",
-        style: "fill: var(--wrong)" });
-      explore.show(wrong, now.outside[i], written(now.outside[i]));
-      wrong.dataset.name = `outside${i}`;
+      const label = (y, value, name, style = "") => explore.show(
+        draw(picture, "text", { x: centre(i), y, "text-anchor": "middle", style }), value, written(value), name);
+      label(top + BARS + 22, now.partial[i], `dx${i}`);
+      if (state.outside) label(top + BARS + 42, now.outside[i], `outside${i}`, "fill: var(--wrong)");
     });
   };
 
@@ -142,9 +136,9 @@ explore("layer_norm", ({ stage, controls, say }) => {
     const gradient = state.outside ? now.outside : now.partial;
     const sum = gradient.reduce((total, v) => total + v, 0), along = inner(gradient, now.xHat);
     const small = (v) => (Math.abs(v) < 1e-12 ? "0" : Math.abs(v) < 0.005 ? power(v) : number(v));
-    writeError(norm(apart) / scale, power(norm(apart) / scale, 0));
-    writeSum(sum, small(sum));
-    writeAlong(along, small(along));
+    write.error(norm(apart) / scale, power(norm(apart) / scale, 0));
+    write.sum(sum, small(sum));
+    write.along(along, small(along));
     const gap = norm(now.outside.map((v, i) => v - now.dx[i]));
     const verdict = !state.outside ? ""
       : gap < 1e-12 * Math.max(1, norm(now.dx)) ? " γ outside the means gives the same: the mistake does not show here."
@@ -167,18 +161,9 @@ explore("layer_norm", ({ stage, controls, say }) => {
     }
   };
 
-  const legend = explore.make("p", { className: "numbers" });
-  for (const [key, name] of Object.entries(TERMS)) {
-    const term = explore.make("span", {}, "■ ", name);
-    term.style.color = `var(--${key}-term)`;
-    legend.append(term);
-  }
-  legend.append(explore.make("span", {}, "◆ sum"), explore.make("span", {}, "○ measured"));
-  const numbers = explore.make("p", { className: "numbers" });
-  stage.append(legend, numbers);
-  const writeSum = explore.readout(numbers, "sum", "sum of the gradient");
-  const writeAlong = explore.readout(numbers, "along", "product with x̂");
-  const writeError = explore.readout(numbers, "error", "measured within");
+  const terms = Object.entries(TERMS).map(([key, name]) => make("span", { style: `color: var(--${key}-term)` }, "■ ", name));
+  stage.append(make("p", { className: "numbers" }, ...terms, make("span", {}, "◆ sum"), make("span", {}, "○ measured")));
+  const write = explore.readouts(stage, { sum: "sum of the gradient", along: "product with x̂", error: "measured within" });
 
   explore.toggle(controls, { name: "outside", label: "γ outside the means, a mistake" }, (checked) => {
     state.outside = checked;

@@ -1,6 +1,6 @@
 // Who may attend to whom: a mask to edit, and what becomes of weights and outputs.
 explore("mask", ({ stage, controls, say }) => {
-  const { button, choice, fraction, make, number, show, slider } = explore;
+  const { button, choice, fraction, make, number, output, show, slider, table } = explore;
   const WORDS = ["cats", "chase", "mice", "pad"], N = WORDS.length, LN4 = 2 * Math.LN2;
   const query = core.map(core.from([[-1, 0, 0, 1], [2, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]), (v) => LN4 * v);
   const key = core.from([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 0], [1, 1, 1, 0]]);
@@ -18,41 +18,33 @@ explore("mask", ({ stage, controls, say }) => {
   };
 
   // The sentence as one of its words reads it: the more weight, the higher the ink.
-  const words = WORDS.map((word) => make("button", { type: "button", textContent: word }));
-  words.forEach((word, t) => word.addEventListener("click", () => {
+  const sentence = stage.appendChild(make("p", { className: "ink" }));
+  const words = WORDS.map((word, t) => button(sentence, word, () => {
     state.reader = t;
     paint();
     const read = WORDS.filter((_, s) => Number(cells[t][s].dataset.value) > 0);
-    say(read.length ? `${WORDS[t]} reads ${read.join(", ")}.` : `${WORDS[t]} reads nothing.`);
+    say(read.length ? `${word} reads ${read.join(", ")}.` : `${word} reads nothing.`);
   }));
-  stage.append(make("p", { className: "ink" }, ...words));
 
   // The grid: a row a query, a column a key.
   const cells = WORDS.map((asks, t) => WORDS.map((found, s) => {
-    const cell = make("button", { type: "button" });
-    cell.setAttribute("aria-label", `${asks} attends to ${found}`);
-    cell.addEventListener("click", () => {
+    const press = () => {
       state.keep[t][s] = 1 - state.keep[t][s];
       state.reader = t;
       paint();
       say(state.keep[t].some(Boolean)
         ? `${asks} ${state.keep[t][s] ? "may" : "may not"} attend to ${found}; its weights sum to ${number(sum(t))}.`
         : `${asks} may attend to nothing: its weights and its output are 0, and not 0/0.`);
-    });
-    return cell;
+    };
+    return make("button", { type: "button", ariaLabel: `${asks} attends to ${found}`, name: `weight-${t}-${s}`, onclick: press });
   }));
   explore.grid(cells);
-  const sums = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `sum-${t}` }));
-  const outputs = WORDS.map((_, t) => [0, 1].map((c) => make("output", { ariaLive: "off", name: `output-${t}-${c}` })));
-  const moves = WORDS.map((_, t) => make("output", { ariaLive: "off", name: `moved-${t}` }));
-  const table = (className, heads, row) => make("table", { className },
-    make("thead", {}, make("tr", {}, make("td"), ...heads.map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", {}, ...WORDS.map((word, t) => make("tr", {}, make("th", { scope: "row" }, word), ...row(t)))));
-  const grid = table("keep values", [...WORDS, "sum"], (t) => [...cells[t], sums[t]].map((part) => make("td", {}, part)));
-  grid.setAttribute("role", "grid");
-  stage.append(make("div", { className: "panels" }, grid,
-    table("values", ["output", "moved by the key"], (t) => [
-      make("td", {}, outputs[t][0], ", ", outputs[t][1]), make("td", {}, moves[t])])));
+  const sums = WORDS.map((_, t) => output(`sum-${t}`)), moves = WORDS.map((_, t) => output(`moved-${t}`));
+  const outputs = WORDS.map((_, t) => [0, 1].map((c) => output(`output-${t}-${c}`)));
+  const grid = table(["", ...WORDS, "sum"], WORDS.map((word, t) => [word, ...[...cells[t], sums[t]].map((part) => make("td", {}, part))]), "keep values");
+  grid.role = "grid";
+  stage.append(make("div", { className: "panels" }, grid, table(["", "output", "moved by the key"], WORDS.map((word, t) =>
+    [word, make("td", {}, outputs[t][0], ", ", outputs[t][1]), make("td", {}, moves[t])]))));
 
   const sum = (t) => Number(sums[t].dataset.value);
   const causal = core.nested(core.causalKeep(N)), padding = core.nested(core.paddingKeep([3], N))[0][0][0];
@@ -84,12 +76,11 @@ explore("mask", ({ stage, controls, say }) => {
     WORDS.forEach((_, t) => {
       weights[t].forEach((weight, s) => {
         const cell = cells[t][s], kept = state.keep[t][s] === 1;
-        cell.name = `weight-${t}-${s}`;
-        cell.setAttribute("aria-pressed", kept);
+        cell.ariaPressed = kept;
         show(cell, weight, kept ? fraction(weight) : "·");
         cell.style.background = kept ? `color-mix(in srgb, var(--key) ${Math.round(40 * weight)}%, var(--paper))` : "";
       });
-      words[t].setAttribute("aria-pressed", t === state.reader);
+      words[t].ariaPressed = t === state.reader;
       words[t].style.setProperty("--ink-height", `${100 * weights[state.reader][t]}%`);
       const total = weights[t].reduce((a, b) => a + b, 0);
       show(sums[t], total, number(total));

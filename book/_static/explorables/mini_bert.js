@@ -11,8 +11,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   let model, pieces, longest, later;
 
   // What there is to see, top down.
-  const field = make("input", { type: "text", name: "sentence", value: examples[0].sentence, autocomplete: "off" });
-  field.spellcheck = false;
+  const field = make("input", { type: "text", name: "sentence", value: examples[0].sentence, autocomplete: "off", spellcheck: false });
   const ways = make("p", { className: "examples" }, "Or: ");
   for (const { sentence } of examples) {
     explore.button(ways, sentence, () => {
@@ -27,10 +26,8 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const answers = make("div", {}, words, question, tokens, change);
   const heads = make("div", { className: "heads" });
   const legend = make("p", {}, "Attention weights: a row for each layer, in it the heads, and the mean weight on the token before (←) or after (→).");
-  const map = make("div", { className: "map", tabIndex: 0, hidden: true });
+  const map = make("div", { className: "map", tabIndex: 0, hidden: true, role: "group", ariaLabel: "Attention weights" });
   legend.hidden = heads.hidden = true;
-  map.setAttribute("role", "group");
-  map.setAttribute("aria-label", "Attention weights");
   stage.append(make("label", { className: "sentence" }, "A sentence with a gap, ___ ", field), ways, answers, legend, heads, map);
 
   let measure = "norm", layer = 0, head = 0;
@@ -53,19 +50,13 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
   const drawWords = () => {
     const focused = words.contains(document.activeElement);
     words.replaceChildren(...shown.words.map(([word, p], n) => {
-      const ask = make("button", { type: "button", textContent: joined(word) });
-      ask.setAttribute("aria-pressed", n === asked);
-      ask.addEventListener("click", () => {
+      const name = make("th", { scope: "row" });
+      explore.button(name, joined(word), () => {
         asked = n;
-        if (model) compute();
-        else wake();
-      });
-      const share = make("td");
-      show(share, p, `${number(100 * p, 1)} %`);
-      const bar = make("span", { className: "bar" });
-      bar.style.width = `${100 * p}%`;
-      const name = make("th", { scope: "row" }, ask);
-      return make("tr", {}, name, make("td", {}, bar), share);
+        (model ? compute : wake)();
+      }).ariaPressed = n === asked;
+      return make("tr", {}, name, make("td", {}, make("span", { className: "bar", style: `width: ${100 * p}%` })),
+        show(make("td"), p, `${number(100 * p, 1)} %`));
     }));
     if (focused) words.querySelectorAll("button")[asked].focus();
   };
@@ -78,15 +69,11 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
       : "The gradient of −ln p times each token’s input to the encoder; below 0, green, the token speaks for the word:"}`;
     const focused = [...tokens.children].indexOf(document.activeElement);
     tokens.replaceChildren(...shown.tokens.map((token, n) => {
-      const bar = make("span", { className: values[n] < 0 ? "bar for" : "bar" });
-      bar.style.height = `${(3 * Math.abs(values[n])) / largest}rem`;
-      const value = make("small");
-      show(value, values[n]);
+      const bar = make("span", { className: values[n] < 0 ? "bar for" : "bar", style: `height: ${(3 * Math.abs(values[n])) / largest}rem` });
+      const value = show(make("small"), values[n]);
       if (n === 0 || n === shown.tokens.length - 1) return make("span", {}, bar, token, value);
-      const chip = make("button", { type: "button" }, bar, make("span", {}, token), value);
-      if (!small) chip.setAttribute("aria-pressed", n === out);
-      chip.addEventListener("click", () => (small ? hide : leaveOut)(n));
-      return chip;
+      return make("button", { type: "button", ariaPressed: small ? null : n === out, onclick: () => (small ? hide : leaveOut)(n) },
+        bar, make("span", {}, token), value);
     }));
     if (focused >= 0) tokens.children[focused]?.focus();
     drawChange();
@@ -98,21 +85,17 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
       change.textContent = "Press a token to ask for its word instead; this gap is filled with the likeliest word.";
       return;
     }
-    const [piece, p] = shown.words[asked], loss = make("output", { name: "loss", ariaLive: "off" });
-    show(loss, -Math.log(p));
+    const [piece, p] = shown.words[asked], loss = show(explore.output("loss"), -Math.log(p));
     change.replaceChildren(`−ln p(${joined(piece)}) = `, loss);
     if (out === null || shown.without === undefined) return change.append(". Press a token to leave it out.");
-    const [measured, promised] = ["measured", "promised"].map((name) => make("output", { name, ariaLive: "off" }));
-    const signed = (v) => `${v < 0 ? "" : "+"}${number(v)}`;
-    for (const [element, value] of [[measured, shown.without + Math.log(p)], [promised, -shown.products[out]]])
-      show(element, value, signed(value));
-    change.append(`. Without “${shown.tokens[out]}” it changes by `, measured, "; the gradient promised ", promised, ".");
+    const signed = (name, v) => show(explore.output(name), v, `${v < 0 ? "" : "+"}${number(v)}`);
+    change.append(`. Without “${shown.tokens[out]}” it changes by `, signed("measured", shown.without + Math.log(p)),
+      "; the gradient promised ", signed("promised", -shown.products[out]), ".");
   };
 
   const leaveOut = (n) => {
     out = n === out ? null : n;
-    if (model) compute();
-    else wake();
+    (model ? compute : wake)();
   };
 
   // The sentence with a gap in another place.
@@ -136,11 +119,17 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
         const all = Array.from({ length: T - 1 }, (__, t) => (by < 0 ? at(t + 1, t) : at(t, t + 1)));
         return all.reduce((a, b) => a + b) / all.length;
       };
-      const [before, after] = [neighbour(-1), neighbour(1)], value = make("small");
-      show(value, Math.max(before, after), `${before > after ? "←" : "→"} ${number(Math.max(before, after))}`);
-      const choose = make("button", { type: "button" });
+      const [before, after] = [neighbour(-1), neighbour(1)];
+      const value = show(make("small"), Math.max(before, after), `${before > after ? "←" : "→"} ${number(Math.max(before, after))}`);
+      const choose = make("button", { type: "button", ariaPressed: l === layer && h === head,
+        ariaLabel: `Layer ${l}, head ${h}: ${value.textContent}`, onclick: () => {
+          [layer, head] = [l, h];
+          drawHeads();
+          drawMap();
+          say(`Layer ${l}, head ${h}: on average ${number(before)} on the token before, ${number(after)} on the token after.`);
+        } });
       const small = explore.canvas(choose, T, T, "");
-      small.setAttribute("aria-hidden", true);
+      small.ariaHidden = true;
       for (const level of [0.05, 0.2, 0.5]) {
         let d = "";
         for (let t = 0; t < T; t += 1)
@@ -148,15 +137,7 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
         draw(small, "path", { d });
       }
       small.style.maxWidth = "";
-      choose.setAttribute("aria-pressed", l === layer && h === head);
-      choose.setAttribute("aria-label", `Layer ${l}, head ${h}: ${value.textContent}`);
       choose.append(value);
-      choose.addEventListener("click", () => {
-        [layer, head] = [l, h];
-        drawHeads();
-        drawMap();
-        say(`Layer ${l}, head ${h}: on average ${number(before)} on the token before, ${number(after)} on the token after.`);
-      });
       return choose;
     })));
     if (focused >= 0) heads.querySelectorAll("button")[focused].focus();
@@ -243,26 +224,12 @@ explore("mini_bert", ({ figure, stage, controls, say }) => {
     drawAll();
   };
 
-  const wake = async () => {
-    ask.disabled = true;
-    ask.textContent = "Loading …";
-    try {
-      const file = await models.load("mini_bert");
-      if (model) return;
-      model = models.bert(file);
-      pieces = models.wordPiece(file.settings.pieces);
-      longest = file.settings.length;
-      ask.remove();
-      figure.classList.add("loaded");
-      compute();
-    } catch (error) {
-      ask.disabled = false;
-      ask.textContent = "Try again";
-      say(error.message);
-    }
-  };
-
-  const ask = explore.button(controls, `Load the model (${number(megabytes, 1)} MB)`, wake);
+  const wake = models.loader(figure, "mini_bert", megabytes, say, (file) => {
+    model = models.bert(file);
+    pieces = models.wordPiece(file.settings.pieces);
+    longest = file.settings.length;
+    compute();
+  });
   field.addEventListener("input", answer);
   drawAll();
 });

@@ -35,44 +35,21 @@ const museum = (() => {
     return parameters;
   };
 
-  const slice = (x, from, width) => {
-    const whole = x.shape[x.shape.length - 1];
-    return core.tensor([...x.shape.slice(0, -1), width], x.data.filter((_, n) =>
-      n % whole >= from && n % whole < from + width));
-  };
-
-  const beside = (parts) => {
-    const rows = parts[0].data.length / D, width = D * parts.length;
-    const joined = core.like(parts[0], [...parts[0].shape.slice(0, -1), width]);
-    parts.forEach(({ data }, p) => {
-      for (let row = 0; row < rows; row += 1)
-        joined.data.set(data.subarray(row * D, (row + 1) * D), row * width + p * D);
-    });
-    return joined;
-  };
-
   // The loss and the gradient of every parameter, with the operations that are handed over.
   const lossAndGradients = (ops, parameters, inputs, targets) => {
     const grads = {};
-    const linear = (part, x) =>
-      ops.linear(x, parameters[`${NAMES[part]}.weight`], parameters[`${NAMES[part]}.bias`]);
-    const linearBackward = (part, dy, cache) => {
-      const { dx, dweight, dbias } = ops.linearBackward(dy, cache);
-      grads[`${NAMES[part]}.weight`] = dweight;
-      grads[`${NAMES[part]}.bias`] = dbias;
+    const of = (part, names) => names.map((name) => parameters[`${NAMES[part]}.${name}`]);
+    const keep = (part, { dx, ...others }) => {
+      for (const [name, grad] of Object.entries(others)) grads[`${NAMES[part]}.${name.slice(1)}`] = grad;
       return dx;
     };
-    const norm = (part, x) =>
-      ops.layerNorm(x, parameters[`${NAMES[part]}.gamma`], parameters[`${NAMES[part]}.beta`], EPS);
-    const normBackward = (part, dy, cache) => {
-      const { dx, dgamma, dbeta } = ops.layerNormBackward(dy, cache);
-      grads[`${NAMES[part]}.gamma`] = dgamma;
-      grads[`${NAMES[part]}.beta`] = dbeta;
-      return dx;
-    };
+    const linear = (part, x) => ops.linear(x, ...of(part, ["weight", "bias"]));
+    const linearBackward = (part, dy, cache) => keep(part, ops.linearBackward(dy, cache));
+    const norm = (part, x) => ops.layerNorm(x, ...of(part, ["gamma", "beta"]), EPS);
+    const normBackward = (part, dy, cache) => keep(part, ops.layerNormBackward(dy, cache));
 
     const [projected, projectionCache] = linear("projection", inputs);
-    const heads = [0, D, 2 * D].map((at) => core.splitHeads(slice(projected, at, D), H));
+    const heads = core.split(projected, 3).map((part) => core.splitHeads(part, H));
     const [attended, attentionCache] = ops.attention(...heads);
     const [joined, joinedCache] = linear("joined", core.mergeHeads(attended));
     const [z, attentionNormCache] = norm("attentionNorm", core.add(inputs, joined));
@@ -92,7 +69,7 @@ const museum = (() => {
     const dinner = normBackward("attentionNorm", dz, attentionNormCache);
     const dattended = core.splitHeads(linearBackward("joined", dinner, joinedCache), H);
     const { dquery, dkey, dvalue } = ops.attentionBackward(dattended, attentionCache);
-    const dprojected = beside([dquery, dkey, dvalue].map(core.mergeHeads));
+    const dprojected = core.join([dquery, dkey, dvalue].map(core.mergeHeads));
     const dx = ops.residualBackward(dinner, linearBackward("projection", dprojected, projectionCache));
     return { loss, grads, prediction, dx };
   };
@@ -300,7 +277,7 @@ const museum = (() => {
 })();
 
 explore("museum", ({ stage, controls, say }) => {
-  const { make, draw, canvas, number, power, show, readout, choice, button, still } = explore;
+  const { make, draw, canvas, number, power, show, choice, button, still } = explore;
   const STEPS = 300, AT_ONCE = 5, SMOOTH = 20, EYE = 0.8;
   const ALARM = { fresh: 1e-4, random: 1e-6, theorem: 1e-4 };
   const asked = new URLSearchParams(location.search);
@@ -327,16 +304,12 @@ explore("museum", ({ stage, controls, say }) => {
     names[which] = draw(drawing, "text", { class: `name ${which}`, x: LEFT + 8, y: BOTTOM - 10 - 18 * n });
   });
 
-  const body = make("tbody");
-  const heading = (text) => make("th", { scope: "col" }, text);
-  stage.append(make("table", { className: "judges" },
-    make("thead", {}, make("tr", {}, ...["Judge", "Finds", "Says"].map(heading))), body));
+  const table = stage.appendChild(explore.table(["Judge", "Finds", "Says"], [], "judges"));
   // A bet says beforehand what a judge will say of an exhibit; what it says first settles the bet.
   const BETS = { "": "Your bet?", alarm: "Bet: alarm", silence: "Bet: silence" };
   const settled = new Map(), anew = [];
   const judge = (name, title) => {
-    const value = make("output", { name, ariaLive: "off" });
-    const verdict = make("span", { className: "verdict" }), cell = make("td", {}, verdict);
+    const value = explore.output(name), verdict = make("span", { className: "verdict" }), cell = make("td", {}, verdict);
     let bet = "";
     const write = (end = "") => {
       press.textContent = BETS[bet] + end;
@@ -353,7 +326,7 @@ explore("museum", ({ stage, controls, say }) => {
       press.disabled = settled.has(`${name} ${mistake}`);
       write();
     });
-    body.append(make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, value), cell));
+    table.tBodies[0].append(make("tr", {}, make("th", { scope: "row" }, title), make("td", {}, value), cell));
     return (found, text, alarm) => {
       show(value, found, text);
       verdict.textContent = alarm === null ? "–" : alarm ? "✗ alarm" : mistake === "no mistake" ? "silent" : "missed";
@@ -373,9 +346,7 @@ explore("museum", ({ stage, controls, say }) => {
     random: judge("random", "Central differences: a random point, three sequences"),
     theorem: judge("theorem", "Six theorems"),
   };
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const writeBets = readout(numbers, "bets", "bets won");
+  const { bets: writeBets } = explore.readouts(stage, { bets: "bets won" });
   writeBets(0, "0 of 0");
 
   const smooth = (losses) => losses.map((_, n) => {
@@ -461,8 +432,7 @@ explore("museum", ({ stage, controls, say }) => {
   button(controls, "Ask the judges", () => say(tell(examine())));
   button(controls, "Train", train);
   button(controls, "Another start", () => { start += 1; train(); });
-  const link = make("a", {}, "Link to this run");
-  controls.append(link);
+  const link = controls.appendChild(make("a", {}, "Link to this run"));
   forget();
   for (const begin of anew) begin();
   say("Both encoders start from the same numbers and read the same sentences.");

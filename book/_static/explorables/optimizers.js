@@ -1,6 +1,6 @@
 // Four optimisers in a narrow valley, and what an outlier does to each.
 explore("optimizers", ({ stage, controls, say }) => {
-  const { button, canvas, choice, draw, handle, make, number, play, power, show, slider } = explore;
+  const { button, canvas, choice, draw, handle, make, number, output, play, power, set, show, slider, table } = explore;
   const STEPS = 60, FLAT = 1, STEEP = 25, CENTRE = [2, 1];
   const state = { start: [10, 3], rate: -1.5, adaptive: -0.5, decay: 0.1, turned: false, at: 30, size: -60, now: STEPS };
   const KINDS = {
@@ -32,8 +32,7 @@ explore("optimizers", ({ stage, controls, say }) => {
     return { path, lengths, roots };
   };
 
-  const panels = make("div", { className: "panels" });
-  stage.append(panels);
+  const panels = stage.appendChild(make("div", { className: "panels" }));
 
   // The valley from above: 20 to the unit.
   const map = canvas(panels, 320, 240, "The valley from above, with the way of each optimiser");
@@ -47,13 +46,14 @@ explore("optimizers", ({ stage, controls, say }) => {
     draw(land, "path", { d: `M ${x - 5} ${y} h 10 M ${x} ${y - 5} v 10`, stroke: "var(--ink)" });
     draw(land, "text", { x: x + 6, y: y + 16, stroke: "var(--face)", "stroke-width": 4, "paint-order": "stroke" }, text);
   };
-  const ways = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
-    draw(land, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
-  const runners = Object.fromEntries(Object.entries(KINDS).map(([name, { hue }]) => [name,
-    draw(land, "circle", { r: 5, fill: `var(--${hue})`, stroke: "var(--face)", "stroke-width": 1.5 })]));
+  const ofEach = (part) => Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name, part(`var(--${hue})`, wide)]));
+  const curves = (parent) => ofEach((stroke, wide) =>
+    draw(parent, "path", { fill: "none", stroke, "stroke-width": wide, "stroke-linejoin": "round" }));
+  const ways = curves(land);
+  const runners = ofEach((fill) => draw(land, "circle", { r: 5, fill, stroke: "var(--face)", "stroke-width": 1.5 }));
   cross(at(CENTRE), "minimum");
   cross(at([0, 0]), "0");
-  const grip = handle(map, { label: "start", axes: "xy", x: 0, y: 0, radius: 11, step: 10 }, (x, y) => {
+  const grip = handle(map, { label: "start", axes: "xy", radius: 11, step: 10 }, (x, y) => {
     state.start = [Math.max(-3, Math.min(11.5, (x - 80) / 20)), Math.max(-4.5, Math.min(6.5, (140 - y) / 20))];
     paint();
     tell(`Start at (${state.start.map((v) => number(v, 1)).join(", ")}).`);
@@ -70,12 +70,10 @@ explore("optimizers", ({ stage, controls, say }) => {
   }
   const beyond = draw(chart, "g"); // steps too long for the chart
   const when = draw(chart, "line", { y1: 20, y2: 212, stroke: "var(--ink)", "stroke-dasharray": "4 3" });
-  const lines = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
-    draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide, "stroke-linejoin": "round" })]));
-  const thin = Object.fromEntries(Object.entries(KINDS).map(([name, { hue, wide = 2 }]) => [name,
-    draw(chart, "path", { fill: "none", stroke: `var(--${hue})`, "stroke-width": wide / 2, opacity: 0.6 })]));
+  const lines = curves(chart);
+  const thin = ofEach((stroke, wide) => draw(chart, "path", { fill: "none", stroke, "stroke-width": wide / 2, opacity: 0.6 }));
   const head = draw(chart, "line", { y1: 20, y2: 212, stroke: "var(--ink)" });
-  const throwAt = handle(chart, { label: "step of the outlier", x: 0, y: 222, radius: 11, step: 280 / STEPS },
+  const throwAt = handle(chart, { label: "step of the outlier", radius: 11, step: 280 / STEPS },
     (x) => {
       state.at = Math.max(2, Math.min(STEPS, Math.round(((x - 38) * STEPS) / 280)));
       paint();
@@ -83,50 +81,35 @@ explore("optimizers", ({ stage, controls, say }) => {
     });
   const note = draw(chart, "text", { y: 227 });
 
-  const column = (text) => make("th", { scope: "col" }, text);
   const cells = Object.fromEntries(Object.keys(KINDS).map((name) => [name, ["at", "distance", "without"].map((what) =>
-    make("output", { ariaLive: "off", name: `${name}-${what}` }))]));
-  stage.append(make("table", { className: "values" },
-    make("thead", {}, make("tr", {}, make("td"), column("outlier’s step"), column("distance now"), column("without it"))),
-    make("tbody", {}, ...Object.entries(KINDS).map(([name, { text, hue }]) => {
-      const row = make("th", { scope: "row" }, text);
-      row.style.color = `var(--${hue})`;
-      return make("tr", {}, row, ...cells[name].map((cell) => make("td", {}, cell)));
-    }))));
+    output(`${name}-${what}`))]));
+  stage.append(table(["", "outlier’s step", "distance now", "without it"], Object.entries(KINDS).map(([name, { text, hue }]) =>
+    [make("th", { scope: "row", style: `color: var(--${hue})` }, text), ...cells[name].map((cell) => make("td", {}, cell))])));
 
-  const divisors = ["before", "after", "end"].map((name) => make("output", { ariaLive: "off", name: `divisor-${name}` }));
+  const divisors = ["before", "after", "end"].map((name) => output(`divisor-${name}`));
   stage.append(make("p", {}, "Adam divides the first entry by √v̂ = ", divisors[0], " in the step before, ", divisors[1],
     " in this step, and ", divisors[2], " in the last."));
 
-  const rate = (name, label, min, max) => slider(controls,
-    { name, label, min, max, step: 0.05, value: state[name], format: (v) => (10 ** v).toPrecision(2) }, (value) => {
-      state[name] = value;
-      paint();
-      tell(`Rate ${(10 ** value).toPrecision(2)}.`);
-    });
+  // A slider of the state, and what is said of its new value.
+  const setting = (place, name, words, settings) => slider(place, { name, value: state[name], ...settings }, (value) => {
+    state[name] = value;
+    paint();
+    tell(words(value));
+  });
+  const rate = (name, label, min, max) => setting(controls, name, (v) => `Rate ${(10 ** v).toPrecision(2)}.`,
+    { label, min, max, step: 0.05, format: (v) => (10 ** v).toPrecision(2) });
   rate("rate", "rate of SGD and momentum", -3, -1);
   rate("adaptive", "rate of Adam and AdamW", -2, 0);
   const more = make("div", { className: "controls" });
-  slider(more, { name: "decay", label: "weight decay λ", min: 0, max: 0.5, step: 0.05, value: state.decay }, (value) => {
-    state.decay = value;
-    paint();
-    tell("Decay pulls AdamW towards 0.");
-  });
+  setting(more, "decay", () => "Decay pulls AdamW towards 0.", { label: "weight decay λ", min: 0, max: 0.5, step: 0.05 });
   choice(controls, { name: "turned", label: "the valley lies", value: "", options: { "": "along an axis", turned: "across both axes" } }, (value) => {
     state.turned = value === "turned";
     paint();
     tell(state.turned ? "Both entries have steep gradients now: one rate each does not help Adam." : "Each entry has a curvature of its own.");
   });
-  slider(more, { name: "size", label: "outlier, added to both gradients", min: -200, max: 200, step: 10, value: state.size, format: (v) => number(v, 0) }, (value) => {
-    state.size = value;
-    paint();
-    tell(value ? `The outlier adds ${number(value, 0)} to both gradients.` : "No outlier.");
-  });
-  const clock = slider(controls, { name: "now", label: "step now", min: 0, max: STEPS, step: 1, value: state.now, format: String }, (value) => {
-    state.now = value;
-    paint();
-    tell("");
-  });
+  setting(more, "size", (v) => (v ? `The outlier adds ${number(v, 0)} to both gradients.` : "No outlier."),
+    { label: "outlier, added to both gradients", min: -200, max: 200, step: 10, format: (v) => number(v, 0) });
+  const clock = setting(controls, "now", () => "", { label: "step now", min: 0, max: STEPS, step: 1, format: String });
   const runTo = (step) => {
     clock.value = state.now = step;
     paint();
@@ -152,8 +135,7 @@ explore("optimizers", ({ stage, controls, say }) => {
     for (const [name, kind] of Object.entries(KINDS)) {
       const { path, lengths, roots } = descend(kind, state.size), calm = descend(kind, 0);
       const [x, y] = at(path[state.now]);
-      runners[name].setAttribute("cx", x);
-      runners[name].setAttribute("cy", y);
+      set(runners[name], { cx: x, cy: y });
       ways[name].setAttribute("d", path.slice(0, state.now + 1).map((theta, n) => `${n ? "L" : "M"} ${at(theta).join(" ")}`).join(" "));
       const before = state.at - 1;
       for (const [line, first, values] of [[lines, 0, lengths.slice(0, state.now)], [thin, before, calm.lengths.slice(before)]])
@@ -168,13 +150,9 @@ explore("optimizers", ({ stage, controls, say }) => {
     grip.place(...at(state.start), state.start.map((v) => number(v, 1)).join(", "));
     grip.point.dataset.value = state.start;
     throwAt.place(across(state.at), 222, `step ${state.at}`);
-    for (const end of ["x1", "x2"]) {
-      when.setAttribute(end, across(state.at));
-      head.setAttribute(end, across(state.now));
-    }
-    when.setAttribute("opacity", state.size ? 1 : 0.25);
-    note.setAttribute("x", across(state.at) + (state.at > 30 ? -16 : 16));
-    note.setAttribute("text-anchor", state.at > 30 ? "end" : "start");
+    set(when, { x1: across(state.at), x2: across(state.at), opacity: state.size ? 1 : 0.25 });
+    set(head, { x1: across(state.now), x2: across(state.now) });
+    set(note, { x: across(state.at) + (state.at > 30 ? -16 : 16), "text-anchor": state.at > 30 ? "end" : "start" });
     note.textContent = state.size ? `outlier in step ${state.at}` : `step ${state.at}`;
   };
 

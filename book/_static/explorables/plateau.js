@@ -1,7 +1,7 @@
 // The model with two parameters on its plateau, and what it does to hold its head on the neighbour.
 "use strict";
 explore("plateau", ({ stage, controls, say }) => {
-  const { draw, make, number, handle, readout, choice, slider } = explore;
+  const { draw, number, handle, readouts, choice, set, slider } = explore;
   const STEPS = 600, RATES = { adam: 0.01, descent: 0.1 };
   const state = { T: 64, kind: "descent", start: 0, from: 50, to: 150 };
 
@@ -30,10 +30,7 @@ explore("plateau", ({ stage, controls, say }) => {
   const drawing = explore.canvas(stage, WIDTH, 262, "The loss and the neighbour’s weight against the step, and the steps in which a mask holds the head");
   const X = (step) => LEFT + ((RIGHT - LEFT) * step) / STEPS, Y = (v) => BOTTOM - (BOTTOM - TOP) * Math.min(1.1, v);
   const band = draw(drawing, "rect", { y: TOP, height: BOTTOM - TOP, fill: "var(--lit)" });
-  for (const v of [0, 0.5, 1]) {
-    draw(drawing, "line", { x1: LEFT, x2: RIGHT, y1: Y(v), y2: Y(v), stroke: "var(--line)" });
-    draw(drawing, "text", { x: LEFT - 6, y: Y(v) + 4, "text-anchor": "end", class: "soft" }, String(v));
-  }
+  for (const v of [0, 0.5, 1]) explore.level(drawing, LEFT, RIGHT, Y(v), v);
   const path = (hue, extra) => draw(drawing, "path", { fill: "none", "stroke-width": 2.5, stroke: `var(--${hue})`, ...extra });
   const free = path("soft", { "stroke-dasharray": "5 4", "stroke-width": 1.5 }), weight = path("orange"), loss = path("blue");
   const label = (x, text, hue) => draw(drawing, "text", { x, y: 256, style: `fill: var(--${hue})` }, text);
@@ -42,10 +39,8 @@ explore("plateau", ({ stage, controls, say }) => {
   draw(drawing, "text", { x: RIGHT, y: 256, "text-anchor": "end", class: "soft" }, WIDTH > 500 ? `dashed: the loss of a head that nobody holds; step ${STEPS}` : `step ${STEPS}`);
   const line = (values) => values.map((v, step) => `${step ? "L" : "M"}${X(step).toFixed(1)} ${Y(v).toFixed(1)}`).join("");
 
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const write = { half: readout(numbers, "half", "below one half for good from step"), end: readout(numbers, "end", "loss at the end"),
-    weight: readout(numbers, "weight", "weight of the neighbour at the end") };
+  const write = readouts(stage, { half: "below one half for good from step", end: "loss at the end",
+    weight: "weight of the neighbour at the end" });
 
   const halfGone = (losses) => losses.findIndex((v, step) => v < 0.5 && losses.slice(step).every((later) => later < 0.5));
   const update = (first = "") => {
@@ -56,8 +51,7 @@ explore("plateau", ({ stage, controls, say }) => {
     loss.setAttribute("d", line(losses));
     weight.setAttribute("d", line(weights));
     free.setAttribute("d", line(alone));
-    band.setAttribute("x", X(from));
-    band.setAttribute("width", Math.max(0, X(to) - X(from)));
+    set(band, { x: X(from), width: Math.max(0, X(to) - X(from)) });
     ends.from.place(X(from), 228, `step ${from}`);
     ends.to.place(X(to), 228, `step ${to}`);
     write.half(half, half < 0 ? "–" : half);
@@ -69,13 +63,13 @@ explore("plateau", ({ stage, controls, say }) => {
         ? `Let go, it averages again: only w has learnt meanwhile. It leaves the plateau ${half < 0 ? "after the last step shown" : `at step ${half}`}. ` : ""}${alike}`);
   };
   const within = (x) => Math.max(0, Math.min(STEPS, Math.round(((x - LEFT) * STEPS) / (RIGHT - LEFT) / 10) * 10));
-  const grip = (name, text, move) => handle(drawing, { label: text, x: 0, y: 228, radius: 9, step: (10 * (RIGHT - LEFT)) / STEPS }, (x) => {
+  const grip = (label, move) => handle(drawing, { label, step: (10 * (RIGHT - LEFT)) / STEPS }, (x) => {
     move(within(x));
     update();
   });
   const ends = {
-    from: grip("from", "the mask begins", (step) => { state.from = step; state.to = Math.max(step, state.to); }),
-    to: grip("to", "the mask ends", (step) => { state.to = step; state.from = Math.min(step, state.from); }),
+    from: grip("the mask begins", (step) => { state.from = step; state.to = Math.max(step, state.to); }),
+    to: grip("the mask ends", (step) => { state.to = step; state.from = Math.min(step, state.from); }),
   };
   const hold = (from, to) => { Object.assign(state, { from, to }); update(); };
   explore.button(controls, "Hold the head", () => hold(0, STEPS));

@@ -1,14 +1,13 @@
 // Sinusoidal positions as clocks: every pair of entries is the hand of one.
 explore("positions", ({ stage, controls, say }) => {
-  const { button, canvas, draw, handle, make, number, play, power, show, slider } = explore;
+  const { button, canvas, draw, handle, make, number, output, play, power, set, show, slider } = explore;
   const T = 64, D = 16, COLUMNS = 4, RADIUS = 31;
   const table = core.nested(core.sinusoidalPositions(T, D));
   const frequencies = Array.from({ length: D / 2 }, (_, i) => 10000 ** ((-2 * i) / D));
   const dot = (a, b) => a.reduce((sum, v, n) => sum + v * b[n], 0);
   const state = { t: 5, k: 4 };
 
-  const panels = make("div", { className: "panels" });
-  stage.append(panels);
+  const panels = stage.appendChild(make("div", { className: "panels" }));
 
   // The clocks: the first entry of a pair points to three o'clock, the second to noon.
   const faces = canvas(panels, 320, 236, "Eight clocks, each with the hands of two positions");
@@ -23,10 +22,7 @@ explore("positions", ({ stage, controls, say }) => {
     return { x, y, frequency, face, turn, hands, angle };
   });
 
-  const point = (hand, [sine, cosine], { x, y }) => {
-    hand.setAttribute("x2", x + RADIUS * sine);
-    hand.setAttribute("y2", y - RADIUS * cosine);
-  };
+  const point = (hand, [sine, cosine], { x, y }) => set(hand, { x2: x + RADIUS * sine, y2: y - RADIUS * cosine });
 
   // The way from one hand to the other, a spiral where it goes round more than once.
   const spiral = ({ x, y, frequency }) => {
@@ -44,29 +40,26 @@ explore("positions", ({ stage, controls, say }) => {
   draw(chart, "line", { x1: 0, x2: 320, y1: up(0), y2: up(0), stroke: "var(--soft)" });
   const stems = table.map((_, s) => draw(chart, "line", { x1: across(s), x2: across(s), y1: up(0), "stroke-width": 3 }));
   const grips = {
-    t: handle(chart, { label: "position t", x: 0, y: 196, radius: 11, step: 308 / (T - 1) },
+    t: handle(chart, { label: "position t", hue: "blue", radius: 11, step: 308 / (T - 1) },
       (x) => move({ t: Math.round((x - 6) * (T - 1) / 308) })),
-    k: handle(chart, { label: "position t + k", x: 0, y: 222, radius: 11, step: 308 / (T - 1) },
+    k: handle(chart, { label: "position t + k", hue: "orange", radius: 11, step: 308 / (T - 1) },
       (x) => move({ k: Math.round((x - 6) * (T - 1) / 308) - state.t })),
   };
-  grips.t.point.style.stroke = "var(--blue)";
-  grips.k.point.style.stroke = "var(--orange)";
   const marks = ["t", "t + k"].map((text) => draw(chart, "text", {}, text));
 
-  const [inner, cosines, gap] = ["inner", "cosines", "gap"].map((name) => make("output", { ariaLive: "off", name }));
+  const [inner, cosines, gap] = ["inner", "cosines", "gap"].map(output);
   stage.append(make("p", {}, "⟨P", make("sub", {}, "t"), ", P", make("sub", {}, "t+k"), "⟩ = ", inner,
     ", Σ cos kω = ", cosines, "; from the turned hands to the table: ", gap, "."));
 
   // Each pair adds cos kω to the inner product; the one that adds least tells the two positions apart.
-  const terms = frequencies.map((_, i) => make("output", { ariaLive: "off", name: `term-${i}` }));
+  const terms = frequencies.map((_, i) => output(`term-${i}`));
   stage.append(make("p", { className: "numbers" }, make("span", {}, "cos kω of each clock:"), ...terms));
   const parts = () => frequencies.map((frequency) => Math.cos(state.k * frequency));
   const decides = () => parts().indexOf(Math.min(...parts()));
 
   const limits = { t: [0, 40], k: [0, 23] };
-  const format = (v) => String(v);
   const sliders = Object.fromEntries(Object.entries({ t: "position t", k: "offset k" }).map(([name, label]) =>
-    [name, slider(controls, { name, label, min: limits[name][0], max: limits[name][1], step: 1, value: state[name], format },
+    [name, slider(controls, { name, label, min: limits[name][0], max: limits[name][1], step: 1, value: state[name], format: String },
       (value) => move({ [name]: value }))]));
 
   const move = (wanted) => {
@@ -87,8 +80,7 @@ explore("positions", ({ stage, controls, say }) => {
     });
     clocks.forEach((clock, i) => {
       const best = k > 0 && i === decides();
-      clock.face.setAttribute("stroke", best ? "var(--purple)" : "var(--line)");
-      clock.face.setAttribute("stroke-width", best ? 4 : 1);
+      set(clock.face, { stroke: best ? "var(--purple)" : "var(--line)", "stroke-width": best ? 4 : 1 });
       show(terms[i], parts()[i]);
       terms[i].style.fontWeight = best ? 700 : "";
       point(clock.hands[0], from.slice(2 * i, 2 * i + 2), clock);
@@ -96,19 +88,16 @@ explore("positions", ({ stage, controls, say }) => {
       clock.turn.setAttribute("d", spiral(clock));
       show(clock.angle, k * clock.frequency, number(k * clock.frequency, k * clock.frequency < 0.1 ? 3 : 2));
     });
-    stems.forEach((stem, s) => {
-      stem.setAttribute("y2", up(dot(from, table[s])));
-      stem.setAttribute("stroke", s === t ? "var(--blue)" : s === t + k ? "var(--orange)" : "var(--line)");
-    });
+    stems.forEach((stem, s) => set(stem,
+      { y2: up(dot(from, table[s])), stroke: s === t ? "var(--blue)" : s === t + k ? "var(--orange)" : "var(--line)" }));
     [t, t + k].forEach((s, n) => {
       grips["tk"[n]].place(across(s), 196 + 26 * n, `position ${s}`);
-      marks[n].setAttribute("x", across(s) + 16);
-      marks[n].setAttribute("y", 201 + 26 * n);
+      set(marks[n], { x: across(s) + 16, y: 201 + 26 * n });
     });
     show(inner, dot(from, to));
     show(cosines, frequencies.reduce((sum, frequency) => sum + Math.cos(k * frequency), 0));
-    show(gap, Math.max(...turned.map((v, n) => Math.abs(v - to[n]))));
-    gap.textContent = power(Number(gap.dataset.value));
+    const apart = Math.max(...turned.map((v, n) => Math.abs(v - to[n])));
+    show(gap, apart, power(apart));
     sliders.t.value = t;
     sliders.k.value = k;
   };

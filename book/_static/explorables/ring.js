@@ -1,7 +1,7 @@
 // A ring of four ranks: which pieces are summed where, and what an uneven cut costs.
 "use strict";
 explore("ring", ({ stage, controls, say }) => {
-  const { draw, number, handle, make, readout, slider } = explore;
+  const { draw, number, handle, readouts, set, slider } = explore;
   const N = 4, S = 24, STEPS = 2 * (N - 1), HUES = ["blue", "orange", "green", "cotangent"];
   let cuts = [6, 12, 18], after = 1;
 
@@ -24,9 +24,7 @@ explore("ring", ({ stage, controls, say }) => {
   }));
   const pieces = HUES.map((hue) => draw(drawing, "rect", { y: 270, height: 26, fill: `var(--${hue})`, opacity: 0.45 }));
   const sizes = HUES.map(() => draw(drawing, "text", { y: 316, "text-anchor": "middle" }));
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const write = { sent: readout(numbers, "sent", "most that a rank sends, MB"), time: readout(numbers, "time", "time, ms") };
+  const write = readouts(stage, { sent: "most that a rank sends, MB", time: "time, ms" });
 
   // How many ranks are summed in each piece of each rank, after some steps.
   const summed = (steps) => {
@@ -48,8 +46,7 @@ explore("ring", ({ stage, controls, say }) => {
       text.textContent = after < STEPS ? `${p}: ${size[p]} MB` : "";
     });
     pieces.forEach((piece, p) => {
-      piece.setAttribute("x", LEFT + SCALE * ends[p]);
-      piece.setAttribute("width", SCALE * size[p]);
+      set(piece, { x: LEFT + SCALE * ends[p], width: SCALE * size[p] });
       sizes[p].setAttribute("x", LEFT + SCALE * (ends[p] + size[p] / 2));
       sizes[p].textContent = size[p] < 4 ? p : `${p}: ${size[p]} MB`;
     });
@@ -61,7 +58,7 @@ explore("ring", ({ stage, controls, say }) => {
     say(`After ${after} of ${STEPS} steps ${state}. Each step takes as long as its largest piece, ${Math.max(...size)} ms: ${time} ms in all, ${number(time / 36)} times an even cut.`);
   };
   slider(controls, { name: "after", label: "steps", min: 0, max: STEPS, step: 1, value: after, format: String }, (v) => { after = v; show(); });
-  const grips = cuts.map((cut, n) => handle(drawing, { label: `cut ${n + 1}`, x: LEFT + SCALE * cut, y: 283, step: SCALE }, (x) => {
+  const grips = cuts.map((_, n) => handle(drawing, { label: `cut ${n + 1}`, step: SCALE }, (x) => {
     const ends = [0, ...cuts, S];
     cuts[n] = Math.max(ends[n] + 1, Math.min(ends[n + 2] - 1, Math.round((x - LEFT) / SCALE)));
     show();

@@ -1,6 +1,6 @@
 // Rotary positions: every pair of entries is an arrow, turned by its frequency times the position.
 explore("rotary", ({ stage, controls, say }) => {
-  const { canvas, choice, draw, handle, make, number, readout, show, slider } = explore;
+  const { canvas, choice, draw, handle, make, number, readouts, set, show, slider } = explore;
   const QUERY = [1.2, 0.4, -0.8, 1, 0.6, -1, 0.9, 0.3], KEY = [0.8, -0.5, 1, 0.7, -0.6, -0.9, 0.4, 1.1];
   const PAIRS = QUERY.length / 2, LONGEST = 48, RADIUS = 31, LENGTH = 20;
   const frequencies = Array.from({ length: PAIRS }, (_, i) => 100 ** ((-2 * i) / QUERY.length));
@@ -17,8 +17,7 @@ explore("rotary", ({ stage, controls, say }) => {
   });
   const score = (t, s) => terms(t, s).reduce((sum, v) => sum + v, 0);
 
-  const panels = make("div", { className: "panels" });
-  stage.append(panels);
+  const panels = stage.appendChild(make("div", { className: "panels" }));
 
   const faces = canvas(panels, 320, 236, "Four pairs, each with the arrows of the query and of the key");
   const heading = draw(faces, "text", { x: 0, y: 12 });
@@ -37,18 +36,15 @@ explore("rotary", ({ stage, controls, say }) => {
   draw(chart, "line", { x1: 0, x2: 320, y1: up(0), y2: up(0), stroke: "var(--soft)" });
   const stems = Array.from({ length: LONGEST + 1 }, (_, distance) => draw(chart, "line",
     { x1: across(distance), x2: across(distance), y1: up(0), "stroke-width": 3 }));
-  const grip = handle(chart, { label: "distance", x: 0, y: 190, radius: 11, step: 304 / LONGEST },
+  const grip = handle(chart, { label: "distance", radius: 11, step: 304 / LONGEST },
     (x) => move({ distance: Math.round((x - 8) * LONGEST / 304) }));
 
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const write = readout(numbers, "score", "Score"), moved = readout(numbers, "moved", "with both one position later");
+  const write = readouts(stage, { score: "Score", moved: "with both one position later" });
 
   const limits = { s: [0, 60], distance: [0, LONGEST] };
-  const format = (v) => String(v);
   const sliders = Object.fromEntries(Object.entries({ s: "position s of the key", distance: "distance t − s" }).map(
     ([name, label]) => [name, slider(controls,
-      { name, label, min: limits[name][0], max: limits[name][1], step: 1, value: state[name], format },
+      { name, label, min: limits[name][0], max: limits[name][1], step: 1, value: state[name], format: String },
       (value) => move({ [name]: value }))]));
   choice(controls, { name: "layout", label: "the same numbers as ", value: state.layout,
     options: { pairs: "pairs, side by side", halves: "halves" } }, (layout) => move({ layout }));
@@ -65,19 +61,13 @@ explore("rotary", ({ stage, controls, say }) => {
     const { s, distance } = state, t = s + distance, all = terms(t, s);
     heading.textContent = `Query at ${t}, key at ${s}: terms of the score`;
     circles.forEach(({ x, y, arrows, term }, i) => {
-      [turned(QUERY, i, t), turned(KEY, i, s)].forEach(([a, b], n) => {
-        arrows[n].setAttribute("x2", x + LENGTH * a);
-        arrows[n].setAttribute("y2", y - LENGTH * b);
-      });
+      [turned(QUERY, i, t), turned(KEY, i, s)].forEach(([a, b], n) => set(arrows[n], { x2: x + LENGTH * a, y2: y - LENGTH * b }));
       show(term, all[i]);
     });
-    stems.forEach((stem, n) => {
-      stem.setAttribute("y2", up(score(n, 0)));
-      stem.setAttribute("stroke", n === distance ? "var(--blue)" : "var(--line)");
-    });
+    stems.forEach((stem, n) => set(stem, { y2: up(score(n, 0)), stroke: n === distance ? "var(--blue)" : "var(--line)" }));
     grip.place(across(distance), 190, `distance ${distance}`);
-    write(score(t, s));
-    moved(score(t + 1, s + 1));
+    write.score(score(t, s));
+    write.moved(score(t + 1, s + 1));
     sliders.s.value = s;
     sliders.distance.value = distance;
   };

@@ -1,7 +1,7 @@
 // The distribution of the next token, setting after setting, in the order of the package.
 "use strict";
 explore("sampling", ({ stage, controls, say }) => {
-  const { canvas, choice, draw, make, number, show, slider } = explore;
+  const { canvas, cell, choice, draw, number, readouts, show, slider, table } = explore;
   const WORDS = ["mice", "birds", "balls", "flies", "leaves", "string", "shadows", "dogs", "cars", "trains", "ideas", "stars"];
   const N = WORDS.length, TEXTS = {
     sure: { text: "cats chase", weights: [61, 8, 8, 4, 2, 2, 1, 1, 1, 1, 1, 1] },
@@ -65,22 +65,11 @@ explore("sampling", ({ stage, controls, say }) => {
     };
   });
 
-  const cells = Object.fromEntries(Object.keys(STAGES).map((name) => [name, ["kept", "mass", "entropy"].map((what) => {
-    const cell = make("td");
-    cell.dataset.name = `${what}-${name}`;
-    return cell;
-  })]));
-  const heads = ["in this order", "words", "mass m", "entropy H"].map((text) => make("th", { scope: "col" }, text));
-  stage.append(make("table", { className: "values" }, make("thead", {}, make("tr", {}, ...heads)),
-    make("tbody", {}, ...Object.entries(STAGES).map(([name, text], n) =>
-      make("tr", {}, make("th", { scope: "row" }, n ? `${n}. ${text}` : text), ...cells[name])))));
-  const numbers = stage.appendChild(make("p", { className: "numbers" }));
-  const [distance, cut, divergence, minusLog] = Object.entries({ distance: "½ Σ |q − p|", cut: "1 − m", divergence: "KL(q ‖ p)",
-    "minus-log": "−ln m" }).map(([name, label]) => {
-    const output = make("output", { name, ariaLive: "off" });
-    numbers.append(make("span", {}, `${label} = `, output));
-    return output;
-  });
+  const cells = Object.fromEntries(Object.keys(STAGES).map((name) =>
+    [name, ["kept", "mass", "entropy"].map((what) => cell(`${what}-${name}`))]));
+  stage.append(table(["in this order", "words", "mass m", "entropy H"], Object.entries(STAGES).map(([name, text], n) =>
+    [n ? `${n}. ${text}` : text, ...cells[name]])));
+  const write = readouts(stage, { distance: "½ Σ |q − p| =", cut: "1 − m =", divergence: "KL(q ‖ p) =", "minus-log": "−ln m =" });
   const exactly = (element, value) => show(element, value, number(value, 3));
 
   const update = (move = "") => {
@@ -100,10 +89,11 @@ explore("sampling", ({ stage, controls, say }) => {
       exactly(entropy, 0 - sum(remaining.map((v) => v * Math.log(v))));
     }
     const m = massOf("min_p");
-    exactly(distance, sum(q.map((v, n) => Math.abs(v - p[n]))) / 2);
-    exactly(cut, 1 - m);
-    exactly(divergence, sum(q.map((v, n) => (v ? v * Math.log(v / p[n]) : 0))));
-    exactly(minusLog, -Math.log(m));
+    const distances = {
+      distance: sum(q.map((v, n) => Math.abs(v - p[n]))) / 2, cut: 1 - m,
+      divergence: sum(q.map((v, n) => (v ? v * Math.log(v / p[n]) : 0))), "minus-log": -Math.log(m),
+    };
+    for (const [name, value] of Object.entries(distances)) write[name](value, number(value, 3));
     const words = WORDS.filter((_, n) => q[n] > 0);
     say(`${move} ${words.length === N ? "All words remain" : `${words.length === 1 ? "One word remains" : `${words.length} words remain`}: ${words.join(", ")}`}. Mice has ${number(q[0], 3)}.`);
   };

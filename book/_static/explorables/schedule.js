@@ -1,7 +1,7 @@
 // A schedule that the reader draws, and the expected loss of a noisy quadratic under it.
 "use strict";
 explore("schedule", ({ stage, controls, say }) => {
-  const { draw, number, power, handle, make, readout, choice } = explore;
+  const { draw, level, number, power, handle, readouts, choice } = explore;
   const STEPS = 300, KNOTS = 7, HIGHEST = 2, CURVATURES = [1, 0.3, 0.1, 0.03], NOISE = 0.02;
   const at = (rates, t) => {
     const place = (t / STEPS) * (KNOTS - 1), k = Math.min(Math.floor(place), KNOTS - 2);
@@ -33,12 +33,8 @@ explore("schedule", ({ stage, controls, say }) => {
   const drawing = explore.canvas(stage, WIDTH, 316, "Above, the learning rate against the step, with seven handles. Below, the expected loss.");
   const X = (t) => LEFT + ((RIGHT - LEFT) * t) / STEPS, Y = (rate) => MIDDLE - ((MIDDLE - TOP) * rate) / HIGHEST;
   const LOW = -2.5, HIGH = 1, Z = (loss) => BOTTOM - ((BOTTOM - MIDDLE - 24) * (Math.min(HIGH, Math.max(LOW, Math.log10(loss))) - LOW)) / (HIGH - LOW);
-  const grid = (y, text) => {
-    draw(drawing, "line", { x1: LEFT, x2: RIGHT, y1: y, y2: y, stroke: "var(--line)" });
-    draw(drawing, "text", { x: LEFT - 6, y: y + 4, "text-anchor": "end", class: "soft" }, text);
-  };
-  for (const rate of [0, 1, 2]) grid(Y(rate), String(rate));
-  for (const loss of [0.01, 0.1, 1]) grid(Z(loss), String(loss));
+  for (const rate of [0, 1, 2]) level(drawing, LEFT, RIGHT, Y(rate), rate);
+  for (const loss of [0.01, 0.1, 1]) level(drawing, LEFT, RIGHT, Z(loss), loss);
   draw(drawing, "text", { x: LEFT + 6, y: TOP + 12, class: "soft" }, "learning rate");
   draw(drawing, "text", { x: RIGHT, y: MIDDLE + 20, "text-anchor": "end", class: "soft" }, "expected loss; dashed, the line to beat");
   draw(drawing, "text", { x: RIGHT, y: BOTTOM + 20, "text-anchor": "end", class: "soft" }, `step ${STEPS}`);
@@ -46,10 +42,8 @@ explore("schedule", ({ stage, controls, say }) => {
   const rateLine = path("orange"), lossLine = path("blue"), line = path("soft", { "stroke-dasharray": "5 4" });
   const through = (curve, f) => curve.map((v, t) => `${t ? "L" : "M"}${X((t * STEPS) / (curve.length - 1)).toFixed(1)} ${f(v).toFixed(1)}`).join("");
   line.setAttribute("d", through(losses(PRESETS.linear), Z));
-  const numbers = make("p", { className: "numbers" });
-  stage.append(numbers);
-  const write = { end: readout(numbers, "end", "loss at the end"), toBeat: readout(numbers, "linear", "to beat") };
-  write.toBeat(opponent, number(opponent, 4));
+  const write = readouts(stage, { end: "loss at the end", linear: "to beat" });
+  write.linear(opponent, number(opponent, 4));
 
   let rates;
   const show = () => {
@@ -63,7 +57,7 @@ explore("schedule", ({ stage, controls, say }) => {
   const from = choice(controls, { name: "from", label: "start from", value: "constant",
     options: { constant: "the best constant rate", linear: "the best straight line to zero", rising: "a rising rate" } }, (name) => { rates = [...PRESETS[name]]; show(); });
   const grips = Array.from({ length: KNOTS }, (_, k) =>
-    handle(drawing, { label: `rate at step ${(k * STEPS) / (KNOTS - 1)}`, x: 0, y: 0, axes: "y", radius: 7, step: (MIDDLE - TOP) / 40 }, (_x, y) => {
+    handle(drawing, { label: `rate at step ${(k * STEPS) / (KNOTS - 1)}`, axes: "y", radius: 7, step: (MIDDLE - TOP) / 40 }, (_x, y) => {
       rates[k] = Math.max(0, Math.min(HIGHEST, ((MIDDLE - y) / (MIDDLE - TOP)) * HIGHEST));
       show();
     }));

@@ -13,7 +13,7 @@ explore("scramble", ({ stage, controls, say }) => {
     "The inputs of a linear layer, flattened and then transposed; under them the memory after a transpose, and how it is cut");
   const picture = draw(drawing, "g");
   const traveller = draw(drawing, "circle", { r: 7, fill: "var(--ink)", stroke: "var(--paper)", "stroke-width": 2 });
-  const ring = explore.handle(drawing, { label: "the input that is followed", axes: "xy", x: 0, y: 0, radius: cell / 2 + 2, step: cell },
+  const ring = explore.handle(drawing, { label: "the input that is followed", name: "ring", axes: "xy", radius: cell / 2 + 2, step: cell },
     (x, y) => {
       const { B, T, D, cursor } = state;
       const within = (v, end) => Math.min(end - 1, Math.max(0, Math.floor(v / cell)));
@@ -23,7 +23,6 @@ explore("scramble", ({ stage, controls, say }) => {
       state.cursor = next;
       update();
     });
-  ring.point.dataset.name = "ring";
   ring.point.style.fillOpacity = 0;
 
   const compute = () => {
@@ -102,11 +101,8 @@ explore("scramble", ({ stage, controls, say }) => {
     table.tBodies[0].replaceChildren(...Array.from({ length: D }, (_, i) => make("tr", {}, make("th", { scope: "row" }, i),
       ...[["right", right], ["wrong", wrong], ["difference", wrong.map((v, n) => v - right[n])]].flatMap(([name, values]) =>
         [0, 1].map((j) => {
-          const entry = make("td"), value = values[i * OUT + j];
-          entry.dataset.name = `${name}${i}${j}`;
-          if (name === "difference" && value) entry.style.color = "var(--wrong)";
-          explore.show(entry, value, number(value, 0));
-          return entry;
+          const value = values[i * OUT + j], style = name === "difference" && value ? "color: var(--wrong)" : "";
+          return explore.show(make("td", { style }), value, number(value, 0), `${name}${i}${j}`);
         })))));
   };
 
@@ -125,9 +121,9 @@ explore("scramble", ({ stage, controls, say }) => {
     traveller.style.display = "none";
     drawAll(now);
     const { row, column, right } = now.meets[now.address], meant = Math.floor(column / T);
-    writePairs(now.pairs, `${now.pairs} of ${B * D}`);
-    writeAddress(now.address, now.address);
-    writeValue(now.value, number(now.value, 0));
+    write.pairs(now.pairs, `${now.pairs} of ${B * D}`);
+    write.address(now.address, now.address);
+    write.value(now.value, number(now.value, 0));
     const { m, t, i } = cursor, turned = "x.transpose(0, 2, 1)";
     [`x[${m}, ${t}, ${i}]`, `x.reshape(${B * T}, ${D}).T[${i}, ${m * T + t}]`, `${turned}[${m}, ${i}, ${t}]`,
       `${turned}.reshape(${D}, ${B * T})[${row}, ${column}]`].forEach((text, n) => {
@@ -140,17 +136,13 @@ explore("scramble", ({ stage, controls, say }) => {
       + (now.pairs === B * D ? " Every pair is right: this check would pass." : ""));
   };
 
-  const table = make("table");
-  table.append(make("thead", {}, make("tr", {}, make("td"),
-    ...["right W̄", "scrambled", "difference"].map((text) => make("th", { colSpan: 2, scope: "colgroup" }, text)))),
-  make("tbody"));
-  const numbers = make("p", { className: "numbers" });
+  const table = make("table", {}, make("thead", {}, make("tr", {}, make("td"),
+    ...["right W̄", "scrambled", "difference"].map((text) => make("th", { colSpan: 2, scope: "colgroup" }, text)))), make("tbody"));
   const lines = Array.from({ length: 4 }, () => make("span"));
   stage.append(table, make("p", {}, "The followed number in NumPy: where it stands, in the right matrix, transposed, in the scrambled matrix."),
-    make("div", { className: "lines" }, ...lines), numbers);
-  const writePairs = explore.readout(numbers, "pairs", "right pairs of a row and a sequence");
-  const writeAddress = explore.readout(numbers, "address", "address of the followed input");
-  const writeValue = explore.readout(numbers, "value", "its value");
+    make("div", { className: "lines" }, ...lines));
+  const write = explore.readouts(stage, { pairs: "right pairs of a row and a sequence", address: "address of the followed input",
+    value: "its value" });
 
   const LABELS = { B: "sequences B", T: "positions T", D: "inputs D" };
   for (const [key, label] of Object.entries(LABELS))

@@ -1,7 +1,7 @@
 // Three weights as a point of a triangle, with their Jacobian, and a gradient that lies in it.
 "use strict";
 explore("simplex", ({ stage, controls, say }) => {
-  const { draw, make, number, fraction, power } = explore;
+  const { draw, make, number, fraction, power, show } = explore;
   const WORDS = ["cats", "chase", "mice"], EACH = [0, 1, 2], INDEX = "₀₁₂", LEAST = 0.002;
   const COLOURS = ["blue", "green", "orange"].map((name) => `var(--${name})`);
   const PAPER = { x: [2 * Math.LN2, 0, Math.LN2], dweights: [7, 0, 0] };
@@ -40,14 +40,13 @@ explore("simplex", ({ stage, controls, say }) => {
     draw(head, "path", { d: "M 0 0 L 8 4 L 0 8 z", fill: `var(--${name})` });
   }
   const picture = draw(drawing, "g");
-  const point = explore.handle(drawing, { label: "the three weights", axes: "xy", x: 0, y: 0, radius: 11, step: side / 100 },
+  const point = explore.handle(drawing, { label: "the three weights", name: "point", axes: "xy", radius: 11, step: side / 100 },
     (px, py) => {
       const weights = weightsAt(px, py), level = sum(state.x) / 3;
       const logs = weights.map(Math.log), shift = level - sum(logs) / 3;
       state.x = logs.map((v) => v + shift);
       update();
     });
-  point.point.dataset.name = "point";
 
   const compute = () => {
     const row = (values) => core.from([values]);
@@ -65,11 +64,6 @@ explore("simplex", ({ stage, controls, say }) => {
     };
   };
 
-  const named = (element, name, value, text) => {
-    explore.show(element, value, text);
-    element.dataset.name = name;
-  };
-
   const drawTriangle = ({ weights, dx, slope }) => {
     const [x, y] = place(weights);
     WORDS.forEach((word, i) => {
@@ -79,7 +73,7 @@ explore("simplex", ({ stage, controls, say }) => {
         stroke: COLOURS[i], "stroke-width": state.entry.includes(i) ? 6 : 3 });
       const text = draw(picture, "text", { x: corners[i][0] + (i === 2 ? 40 : 0), y: corners[i][1] + (i === 2 ? -12 : 40),
         "text-anchor": i === 2 ? "middle" : i ? "end" : "start", style: `fill: ${COLOURS[i]}` });
-      named(text, `weight${i}`, weights[i], written(weights[i]));
+      show(text, weights[i], written(weights[i]), `weight${i}`);
     });
     // Downhill. A gradient that does not sum to 0 points out of the plane; its part in the plane is drawn.
     const arrow = (gradient, kind) => {
@@ -107,13 +101,13 @@ explore("simplex", ({ stage, controls, say }) => {
           "fill-opacity": Math.min(1, Math.abs(v) * 4) * 0.35, stroke: wrong(i, j) ? "var(--wrong)" : "var(--line)",
           "stroke-width": wrong(i, j) ? 2.5 : 1 });
         const middle = { x: x + cell / 2, "text-anchor": "middle" };
-        named(draw(picture, "text", { ...middle, y: y + 18 }), `jacobian${i}${j}`, v, number(v, 3));
-        named(draw(picture, "text", { ...middle, y: y + 35, class: "soft" }), `measured${i}${j}`, measured[i][j],
-          number(measured[i][j], 3));
+        show(draw(picture, "text", { ...middle, y: y + 18 }), v, number(v, 3), `jacobian${i}${j}`);
+        show(draw(picture, "text", { ...middle, y: y + 35, class: "soft" }), measured[i][j], number(measured[i][j], 3),
+          `measured${i}${j}`);
       });
       const total = sum(row);
-      named(draw(picture, "text", { x: matrix + 3 * cell + 8, y: panel.y + i * ROW + 25, class: "soft" }), `row${i}`, total,
-        `Σ ${Math.abs(total) < 1e-12 ? "0" : number(total)}`);
+      show(draw(picture, "text", { x: matrix + 3 * cell + 8, y: panel.y + i * ROW + 25, class: "soft" }), total,
+        `Σ ${Math.abs(total) < 1e-12 ? "0" : number(total)}`, `row${i}`);
     });
     const [i, j] = state.entry;
     draw(picture, "rect", { x: matrix + j * cell + 2, y: panel.y + i * ROW + 2, width: cell - 4, height: ROW - 4, fill: "none",
@@ -124,18 +118,13 @@ explore("simplex", ({ stage, controls, say }) => {
   const formula = stage.appendChild(make("p", { className: "formula" }));
   const drawFormula = ({ weights, jacobian, measured }) => {
     const [i, j] = state.entry, at = INDEX[i] + INDEX[j];
-    const hued = (n, text) => {
-      const part = make("b", {}, text);
-      part.style.color = COLOURS[n];
-      return part;
-    };
-    const [entry, quotient] = ["entry", "quotient"].map((name) => make("output", { name, ariaLive: "off" }));
+    const hued = (n, text) => make("b", { style: `color: ${COLOURS[n]}` }, text);
+    const entry = show(explore.output("entry"), jacobian[i][j], written(jacobian[i][j]));
+    const quotient = show(explore.output("quotient"), measured[i][j], number(measured[i][j], 3));
     const letters = state.uncoupled ? [hued(i, `a${INDEX[i]}`), ` δ${at}`] : [hued(i, `a${INDEX[i]}`), ` (δ${at} − `, hued(j, `a${INDEX[j]}`), ")"];
     const delta = Number(i === j), first = hued(i, written(weights[i]));
     const digits = state.uncoupled ? [first, ` · ${delta}`] : [first, ` (${delta} − `, hued(j, written(weights[j])), ")"];
     formula.replaceChildren(`J${at} = `, ...letters, " = ", ...digits, " = ", entry, "; difference quotient ", quotient);
-    explore.show(entry, jacobian[i][j], written(jacobian[i][j]));
-    explore.show(quotient, measured[i][j], number(measured[i][j], 3));
   };
   const entries = EACH.map((i) => EACH.map((j) => {
     const target = draw(drawing, "rect", { x: matrix + j * cell, y: panel.y + i * ROW, width: cell, height: ROW, class: "entry",
@@ -160,13 +149,11 @@ explore("simplex", ({ stage, controls, say }) => {
       draw(picture, "rect", { x: x - 14, width: 28, y: Math.min(y(0), y(v)), height: Math.abs(y(v) - y(0)),
         fill: COLOURS[i] });
       draw(picture, "circle", { cx: x, cy: y(slope[i]), r: 6, fill: "none", stroke: "var(--cotangent)", "stroke-width": 2.5 });
-      named(draw(picture, "text", { x, y: bars + 98, "text-anchor": "middle" }), `dx${i}`, v, written(v));
+      show(draw(picture, "text", { x, y: bars + 98, "text-anchor": "middle" }), v, written(v), `dx${i}`);
       draw(picture, "text", { x, y: bars + 116, "text-anchor": "middle", class: "soft" }, WORDS[i]);
     });
     const total = sum(dx), off = Math.abs(total) > 1e-9;
-    const text = draw(picture, "text", { x: matrix + 3 * cell + 8, y: bars + 98,
-      style: off ? "fill: var(--wrong)" : "" });
-    named(text, "sum", total, `Σ ${off ? number(total) : "0"}`);
+    show(draw(picture, "text", { x: matrix + 3 * cell + 8, y: bars + 98, style: off ? "fill: var(--wrong)" : "" }), total, `Σ ${off ? number(total) : "0"}`, "sum");
   };
 
   const update = (move = "") => {

@@ -1,7 +1,7 @@
 // Two distributions to move: how often a draft is kept, and what is written after a rejection.
 "use strict";
 explore("speculative", ({ stage, controls, say }) => {
-  const { choice, draw, handle, make, number, readout, show } = explore;
+  const { cell, choice, draw, handle, number, readouts, show, table } = explore;
   const WORDS = ["mice", "birds", "balls", "trains"], EACH = [0, 1, 2, 3], MOST = 0.97;
   const over25 = (weights) => weights.map((w) => w / 25);
   const P = over25([16, 4, 4, 1]), DRAFTERS = { page: over25([8, 13, 2, 2]), uniform: EACH.map(() => 0.25), same: P, greedy: [1, 0, 0, 0] };
@@ -31,25 +31,15 @@ explore("speculative", ({ stage, controls, say }) => {
     return { keptP: rect(v, "p", { fill: "var(--blue)" }), resampled: rect(v, "p", { fill: "var(--orange)" }),
       keptQ: rect(v, "q", { fill: "var(--blue)" }), rejected: rect(v, "q", { fill: "none", stroke: "var(--soft)", "stroke-dasharray": "4 3" }) };
   });
-  const span = (part, from, to) => {
-    part.setAttribute("y", FLOOR - HIGH * to);
-    part.setAttribute("height", HIGH * Math.max(0, to - from));
-  };
+  const span = (part, from, to) => explore.set(part, { y: FLOOR - HIGH * to, height: HIGH * Math.max(0, to - from) });
   const grips = Object.fromEntries(["p", "q"].map((which) => [which, EACH.map((v) =>
-    handle(drawing, { label: `${which} of ${WORDS[v]}`, axes: "y", x: left(v, which) + bar / 2, y: FLOOR, radius: 7, step: HIGH / 100 },
+    handle(drawing, { label: `${which} of ${WORDS[v]}`, axes: "y", radius: 7, step: HIGH / 100 },
       (_, y) => set(which, v, (FLOOR - y) / HIGH)))]));
 
   const COLUMNS = { p: "p", q: "q", accept: "a", kept: "q · a", residual: "r", written: "sum" };
-  const cells = Object.fromEntries(Object.keys(COLUMNS).map((name) => [name, EACH.map((v) => {
-    const cell = make("td");
-    cell.dataset.name = `${name}-${v}`;
-    return cell;
-  })]));
-  stage.append(make("table", { className: "values" },
-    make("thead", {}, make("tr", {}, ...["word", ...Object.values(COLUMNS)].map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", {}, ...EACH.map((v) => make("tr", {}, make("th", { scope: "row" }, WORDS[v]), ...Object.values(cells).map((column) => column[v]))))));
-  const numbers = stage.appendChild(make("p", { className: "numbers" }));
-  const alpha = readout(numbers, "alpha", "α = Σ min(p, q) ="), distance = readout(numbers, "distance", "½ Σ |p − q| =");
+  const cells = Object.fromEntries(Object.keys(COLUMNS).map((name) => [name, EACH.map((v) => cell(`${name}-${v}`))]));
+  stage.append(table(["word", ...Object.values(COLUMNS)], WORDS.map((word, v) => [word, ...Object.values(cells).map((column) => column[v])])));
+  const write = readouts(stage, { alpha: "α = Σ min(p, q) =", distance: "½ Σ |p − q| =" });
 
   const update = (move = "") => {
     const found = judge(state), { p, q, kept } = found;
@@ -63,8 +53,8 @@ explore("speculative", ({ stage, controls, say }) => {
     });
     for (const [name, column] of Object.entries(cells)) column.forEach((cell, v) => show(cell, found[name][v]));
     const rate = sum(kept);
-    alpha(rate, number(rate, 3));
-    distance(sum(EACH.map((v) => Math.abs(p[v] - q[v]))) / 2);
+    write.alpha(rate, number(rate, 3));
+    write.distance(sum(EACH.map((v) => Math.abs(p[v] - q[v]))) / 2);
     const missing = EACH.filter((v) => p[v] - q[v] > 1e-12).map((v) => `${WORDS[v]} ${number(found.residual[v])}`);
     say(`${move} A draft is kept with probability ${number(rate)}. ${missing.length ? `After a rejection: ${missing.join(", ")}` : "Nothing is rejected"}.`);
   };

@@ -57,12 +57,11 @@ explore("step", ({ stage, controls, say }) => {
   draw(drawing, "text", { x: left + 4, y: top - 8, class: "soft" }, "relative error");
   draw(drawing, "path", { d: `M ${left} ${top} V ${bottom} H ${right}`, class: "axis" });
   const picture = draw(drawing, "g");
-  const handle = explore.handle(drawing, { label: "the step h", x: across(START.exponent), y: bottom, radius: 11,
+  const handle = explore.handle(drawing, { label: "the step h", name: "step", radius: 11,
     step: (right - left) / (HIGH - LOW) / 4 }, (x) => {
     const wanted = LOW + ((x - left) / (right - left)) * (HIGH - LOW);
     setStep(Math.min(HIGH, Math.max(LOW, Math.round(wanted * 4) / 4)));
   });
-  handle.point.dataset.name = "step";
 
   // Both differences fall along their truncation error and rise along their rounding error.
   const drawCurves = () => {
@@ -86,6 +85,7 @@ explore("step", ({ stage, controls, say }) => {
   };
 
   // A quotient with its right digits apart from the others.
+  const lost = (text) => make("span", { style: "color: var(--soft)" }, text);
   const rightDigits = (error) => (error ? Math.max(0, Math.floor(-Math.log10(error))) : 17);
   const split = (text, count) => {
     if (count === 0) return ["", text];
@@ -126,9 +126,7 @@ explore("step", ({ stage, controls, say }) => {
       draw(picture, "circle", { cx: across(state.exponent), cy: down(exponentOf(error)), r: WIDE[way] ?? 4, fill: colour, stroke: "var(--paper)" });
       const [shown, size] = cells[way];
       explore.show(shown, value, "");
-      const lost = make("span", {}, parts[1]);
-      lost.style.color = "var(--soft)";
-      shown.append("= ", make("b", {}, parts[0]), lost);
+      shown.append("= ", make("b", {}, parts[0]), lost(parts[1]));
       formulas[way].innerHTML = formula(way, h);
       explore.show(size, error, error ? power(error) : "0");
     }
@@ -140,38 +138,22 @@ explore("step", ({ stage, controls, say }) => {
       + (measure("forward", h).value === 0 && measure("central", h).value === 0 ? " Both differences subtract equal numbers." : ""));
   };
 
-  const table = make("table"), cells = {}, formulas = {}, body = make("tbody");
-  for (const [way, { text, colour }] of Object.entries(WAYS)) {
-    cells[way] = ["quotient", "error"].map((what) => {
-      const cell = make("td");
-      cell.dataset.name = `${what}-${way}`;
-      return cell;
-    });
-    cells[way][0].style.textAlign = "left";
-    const name = make("th", { scope: "row", textContent: text, rowSpan: 2 });
-    name.style.color = colour;
-    formulas[way] = make("td", { colSpan: 2 });
-    formulas[way].style.cssText = `text-align: left; font-size: ${Math.min(1, width / 330)}em`;
-    body.append(make("tr", {}, name, formulas[way]), make("tr", {}, ...cells[way]));
-  }
-  cells.slope = make("td");
-  cells.slope.style.textAlign = "left";
-  body.append(make("tr", {}, make("th", { scope: "row", textContent: "slope" }), cells.slope, make("td")));
-  table.append(make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col", textContent: "right digits in bold" }),
-    make("th", { scope: "col", textContent: "error" }))), body);
-  stage.append(table);
+  const leftCell = (name) => Object.assign(explore.cell(name), { style: "text-align: left" });
+  const cells = {}, formulas = {};
+  const table = explore.table(["", "right digits in bold", "error"], Object.entries(WAYS).map(([way, { text, colour }]) => {
+    formulas[way] = make("td", { colSpan: 2, style: `text-align: left; font-size: ${Math.min(1, width / 330)}em` });
+    cells[way] = [leftCell(`quotient-${way}`), explore.cell(`error-${way}`)];
+    return [make("th", { scope: "row", textContent: text, rowSpan: 2, style: `color: ${colour}` }), formulas[way]];
+  }), "");
+  for (const way of Object.keys(WAYS)) formulas[way].parentNode.after(make("tr", {}, ...cells[way]));
+  cells.slope = make("td", { style: "text-align: left" });
+  table.tBodies[0].append(make("tr", {}, make("th", { scope: "row" }, "slope"), cells.slope, make("td")));
 
   // What is subtracted: the digits that two values share are lost.
   const VALUES = { right: ["f(x + h)", 1, 0], middle: ["f(x)", 0, 0], left: ["f(x − h)", -1, 0], imaginary: ["Im f(x + ih)", 0, 1] };
-  const values = make("table", { className: "values" }), written = {}, lines = make("tbody");
-  for (const [name, [text]] of Object.entries(VALUES)) {
-    written[name] = make("td");
-    written[name].dataset.name = `value-${name}`;
-    written[name].style.textAlign = "left";
-    lines.append(make("tr", {}, make("th", { scope: "row", textContent: text }), written[name]));
-  }
-  values.append(make("thead", {}, make("tr", {}, make("td"), make("th", { scope: "col", textContent: "in bold: what a subtraction leaves" }))), lines);
-  stage.append(values);
+  const written = Object.fromEntries(Object.keys(VALUES).map((name) => [name, leftCell(`value-${name}`)]));
+  stage.append(table, explore.table(["", "in bold: what a subtraction leaves"],
+    Object.entries(VALUES).map(([name, [text]]) => [text, written[name]])));
   const writeValues = (h) => {
     const { f, x } = FUNCTIONS[state.name], r = round(), precision = state.single ? 7 : 15, found = {};
     for (const [name, [, real, imaginary]] of Object.entries(VALUES))
@@ -182,10 +164,9 @@ explore("step", ({ stage, controls, say }) => {
     const difference = Math.max(Math.abs(found.right - found.middle), Math.abs(found.middle - found.left));
     const kept = difference ? Math.max(0, precision + Math.floor(Math.log10(difference)) + 1) : 0;
     for (const [name, text] of Object.entries(texts)) {
-      const end = name === "imaginary" || kept > precision ? 0 : text.length - kept, lost = make("span", {}, text.slice(0, end));
-      lost.style.color = "var(--soft)";
+      const end = name === "imaginary" || kept > precision ? 0 : text.length - kept;
       explore.show(written[name], found[name], "");
-      written[name].append(lost, make("b", {}, text.slice(end)));
+      written[name].append(lost(text.slice(0, end)), make("b", {}, text.slice(end)));
     }
   };
 
