@@ -102,6 +102,12 @@ def explore(views):
     assert [error for figure in opened for error in figure.view.errors] == []
 
 
+@pytest.fixture
+def figure(explore, request):
+    """The explorable that the test is named after."""
+    return explore(request.node.originalname.removeprefix("test_").split("__")[0])
+
+
 IN_ORDER = re.compile(r"test_live\.py.*\[(chromium|firefox)\]")  # each builds on those before
 
 

@@ -2,11 +2,6 @@
 
 import pytest
 from helpers.contrast import RATIO
-from helpers.texts import ROOT
-
-if not (ROOT / "_build/html/index.html").exists():
-    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
-
 
 SHEET = {"width": 642, "height": 971}  # A4 without its margins
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import ceil
 
 import pytest
+from helpers.contrast import RATIO
 from helpers.texts import LAID_OUT, ROOT, prose, read
 from sphinx_external_toc.parsing import parse_toc_yaml
 
@@ -636,17 +637,11 @@ def test_a_link_below_the_pointer_can_be_read(front, theme):
     front.emulate_media(reduced_motion="reduce")  # no colour on its way
     link = front.locator("article a.internal").locator("visible=true").first
     link.hover()
-    colours = link.evaluate("""link => [getComputedStyle(link).color,
-        getComputedStyle(document.body).backgroundColor]""")
-    darker, lighter = sorted(map(luminance, colours))
-    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
-
-
-def luminance(colour):
-    """Relative, of a colour as a browser writes it (WCAG 2.2)."""
-    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(c * share for c, share in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+    contrast = link.evaluate(f"""link => {{
+        {RATIO}
+        return ratio(getComputedStyle(link).color, getComputedStyle(document.body).backgroundColor);
+    }}""")
+    assert contrast >= 4.5
 
 
 def test_sizes_of_type_are_in_one_order(views):
@@ -679,25 +674,19 @@ def test_every_hue_can_be_read(front, theme):
     assert min(contrasts.values()) >= 4.5, contrasts
 
 
-CONTRASTS = """() => {
+CONTRASTS = f"""() => {{
+    {RATIO}
     const probe = document.body.appendChild(document.createElement("i"));
-    const brightness = (colour) => {
-        probe.style.color = colour;
-        const canvas = document.createElement("canvas").getContext("2d");
-        canvas.fillStyle = getComputedStyle(probe).color;
-        canvas.fillRect(0, 0, 1, 1);
-        const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
-            .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-    };
-    const contrasts = {};
+    const shown = (name) => {{
+        probe.style.color = `var(--${{name}})`;
+        return getComputedStyle(probe).color;
+    }};
+    const contrasts = {{}};
     for (const hue of ["query", "key", "value", "cotangent", "soft", "right", "wrong"])
-        for (const ground of ["paper", "box"]) {
-            const [dark, light] = [hue, ground].map((name) => brightness(`var(--${name})`)).sort();
-            contrasts[`${hue} on ${ground}`] = (light + 0.05) / (dark + 0.05);
-        }
+        for (const ground of ["paper", "box"])
+            contrasts[`${{hue}} on ${{ground}}`] = ratio(shown(hue), shown(ground));
     return contrasts;
-}"""
+}}"""
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,3 @@ def test_random_numbers_are_the_same_for_the_same_seed_and_look_normal(page):
     )
     assert first == again != other
     assert abs(np.mean(first)) < 0.06 and abs(np.std(first) - 1) < 0.05
-
-
-def test_the_library_is_small():
-    assert CORE.stat().st_size < 30_000

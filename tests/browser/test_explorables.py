@@ -2,13 +2,14 @@
 
 import pytest
 from helpers.explorable import PAGES
+from helpers.texts import ROOT
 
 PHONE = 360
 HANDLES = sorted(PAGES.keys() - {"mask", "dropout", "gain", "byte_pairs", "sampling"})
+PLANE = "attention", "balls", "cost", "heads", "optimizers", "scramble", "simplex"  # both ways
 BOUNDED = "heads", "schedule"  # the first handle comes to the end of its way sooner
 DENSE = "step", "scramble", "simplex", "layer_norm", "activations", "cost"  # small type
 every_figure = pytest.mark.parametrize("name", PAGES)
-every_one_with_handles = pytest.mark.parametrize("name", HANDLES)
 
 
 @every_figure
@@ -73,7 +74,7 @@ def test_what_moves_is_reached_by_keyboard_and_has_a_name(explore, name):
     assert [part for part in parts if part[0] or not part[1].strip()] == []
 
 
-@every_one_with_handles
+@pytest.mark.parametrize("name", HANDLES)
 def test_a_finger_drags_a_handle_and_not_the_page(explore, name):
     phone = {"has_touch": True, "is_mobile": True, "reduced_motion": "reduce"}  # at rest
     figure = explore(name, PHONE, whole_page=True, **phone)
@@ -149,15 +150,6 @@ def test_reset_takes_every_move_back(explore, name):
     assert figure.tab.evaluate("document.activeElement.textContent") == "Reset"
 
 
-PLANE = (
-    "attention",
-    "balls",
-    "cost",
-    "heads",
-    "optimizers",
-    "scramble",
-    "simplex",
-)  # have a point to drag both ways
 PLACE = "s => ['now', 'min', 'max'].map((what) => Number(s.getAttribute(`aria-value${what}`)))"
 SMALL = """(root) =>
     [...root.querySelectorAll("button, input, select, circle.halo:not([role])")].filter((part) => {
@@ -188,3 +180,9 @@ def test_what_is_said_is_read_out_after_the_last_move(explore):
     )
     assert told == [0, 1]
     assert figure.root.locator("[role=status]").text_content() == figure.said()
+
+
+def test_every_script_is_small():
+    static = ROOT / "book/_static"
+    for script in [*static.glob("*.js"), *static.glob("explorables/*.js")]:
+        assert script.stat().st_size < 30_000, script

@@ -34,12 +34,6 @@ from transformer_core.tasks.reconstruction.model import Reconstructor
 from transformer_practice.exercises.cost import count_bert_parameters, count_bytes, count_operations
 
 
-@pytest.fixture
-def figure(explore, request):
-    """The explorable that the test is named after."""
-    return explore(request.node.originalname.removeprefix("test_").split("__")[0])
-
-
 def test_layer_norm(figure):
     figure.press("x0", *3 * ["ArrowUp"])
     figure.press("x2", *12 * ["ArrowDown"])

@@ -20,12 +20,10 @@ from transformer_core.tasks.gpt.pretokens import pretokens
 from transformer_practice.exercises.plateau import neighbour_loss, neighbour_loss_backward
 
 
-def test_the_hands_turn_by_the_offset_alone(explore):
-    figure = explore("positions")
+def test_positions__turn_the_hands_by_the_offset_alone(figure):
     table = ops.sinusoidal_positions(64, 16)
     frequencies = 10000.0 ** (-np.arange(0, 16, 2) / 16)
-    figure.slide(t=11)
-    figure.slide(k=6)
+    figure.slide(t=11, k=6)
     first = figure.shown("inner")
     close(first, table[11] @ table[17])
     figure.press("position t", "ArrowRight", "ArrowRight", "ArrowRight")
@@ -37,8 +35,7 @@ def test_the_hands_turn_by_the_offset_alone(explore):
     assert figure.shown("gap") < 1e-14
 
 
-def test_the_clock_that_tells_two_positions_apart_is_marked_while_time_runs(explore):
-    figure = explore("positions")
+def test_positions__mark_the_clock_that_tells_two_apart_while_time_runs(figure):
     frequencies = 10000.0 ** (-np.arange(0, 16, 2) / 16)
     chosen = []
     for k in (1, 3, 9, 23):
@@ -61,8 +58,7 @@ def test_the_clock_that_tells_two_positions_apart_is_marked_while_time_runs(expl
 
 
 @pytest.mark.parametrize("layout", ["pairs", "halves"])
-def test_the_score_of_turned_rows_depends_on_the_distance_alone(explore, layout):
-    figure = explore("rotary")
+def test_rotary__the_score_of_turned_rows_depends_on_the_distance_alone(figure, layout):
     query = np.array([1.2, 0.4, -0.8, 1, 0.6, -1, 0.9, 0.3])
     key = np.array([0.8, -0.5, 1, 0.7, -0.6, -0.9, 0.4, 1.1])
     frequencies, halves = ops.rotary_frequencies(8, 100.0), layout == "halves"
@@ -82,16 +78,6 @@ def test_the_score_of_turned_rows_depends_on_the_distance_alone(explore, layout)
     assert figure.said().startswith("Query at 50, key at 40: at the distance 10")
     for shown in (figure.shown("score"), figure.shown("moved"), sum(figure.grid("term", 4))):
         close(shown, score(10, 0))
-
-
-def attention_shown(figure):
-    return {
-        what: np.array([figure.at(f"{what} of {word}") for word in WORDS])
-        for what in ("query", "key", "value")
-    }
-
-
-WORDS = ["cats", "chase", "mice"]
 
 
 COVERED = """root => [...root.querySelectorAll("svg")].flatMap((svg) => {
@@ -127,24 +113,21 @@ def test_a_curve_that_is_covered_by_another_is_wider(explore, name):
     assert [widths for widths in covered if widths[0] < 1.5 * widths[1]] == []
 
 
-def test_a_step_of_an_optimiser_beyond_the_chart_is_marked(explore):
-    figure = explore("optimizers")
+def test_optimizers__mark_a_step_beyond_the_chart(figure):
     marks = figure.root.locator("svg text").filter(has_text="▲")
     assert marks.count() == 0
     figure.slide(rate=-1)
     assert [mark[:6] for mark in marks.all_text_contents()] == ["▲ SGD:"]
 
 
-def test_attention_starts_with_the_weights_of_the_chapter(explore):
-    figure = explore("attention")
+def test_attention__starts_with_the_weights_of_the_chapter(figure):
     weights = np.array([[1, 2, 1], [4, 1, 2], [2, 4, 1]])
     close(figure.grid("weight", 3, 3), weights / weights.sum(axis=1)[:, None])
     close(figure.grid("output", 2), [0, 4])
     close(figure.grid("dscore", 3), np.array([12, -4, -8]) / 7)
 
 
-def test_attention_shows_gradients_when_they_are_asked_for(explore):
-    figure = explore("attention")
+def test_attention__shows_gradients_when_they_are_asked_for(figure):
     gradients = figure.root.get_by_text("quotient", exact=True)
     arrows = figure.root.locator("path[stroke='var(--cotangent)'][visibility=visible]")
     handle = figure.root.locator("circle.handle[aria-label='cotangent of the output']")
@@ -175,8 +158,7 @@ def test_an_arrow_of_attention_and_its_line_of_the_backward_pass_light_each_othe
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_attention_follows_every_handle(explore, causal, scaled):
-    figure = explore("attention")
+def test_attention__follows_every_handle(figure, causal, scaled):
     figure.tick("causal", causal)
     figure.tick("scaled", scaled)
     figure.press("query of mice", "ArrowUp", "ArrowUp", "ArrowLeft")
@@ -186,7 +168,10 @@ def test_attention_follows_every_handle(explore, causal, scaled):
     figure.tick("gradients")
     figure.press("cotangent of the output", "ArrowRight", "ArrowUp", "ArrowUp")
     figure.click("One step of descent")
-    given = attention_shown(figure)
+    given = {
+        what: np.array([figure.at(f"{what} of {word}") for word in ("cats", "chase", "mice")])
+        for what in ("query", "key", "value")
+    }
     assert not np.allclose(given["value"], [[1, 5], [-2, 4], [-1, 2]])
     stretch = 1 if scaled else math.sqrt(2)
     output, cache = ops.attention(
@@ -226,8 +211,7 @@ CAUSAL, PADDING = ops.causal_keep(4), ops.padding_keep(np.array([3]), 4)[0, 0]
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("after", [False, True])
-def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
-    figure = explore("mask")
+def test_mask__hides_what_it_shows(figure, preset, keep, after):
     figure.click(preset)
     figure.choose("after", "after" if after else "")
     figure.slide(length=2.5)
@@ -251,8 +235,7 @@ def test_the_mask_hides_what_it_shows(explore, preset, keep, after):
         assert (moved[:2] > 0.01).any() == after
 
 
-def test_the_ink_of_a_sentence_is_the_weights_of_the_word_that_reads_it(explore):
-    figure = explore("mask")
+def test_mask__the_ink_of_a_sentence_is_the_weights_of_the_word_that_reads_it(figure):
     words = figure.root.locator(".ink button")
 
     def ink():
@@ -319,17 +302,15 @@ def through(block, x, skip, branch):
     return y, backward
 
 
-def test_the_depth_figure_begins_where_the_skip_is_missed(explore):
-    figure = explore("depth")
+def test_depth__begins_where_the_skip_is_missed(figure):
     chosen = figure.root.locator("button[aria-pressed=true]").get_attribute("value")
     gradient = figure.shown("pre-gradient")
     figure.root.locator("button[value=both]").click()
     assert chosen == "skip" and gradient < 1e-3 < figure.shown("pre-gradient")
 
 
-def test_the_depth_figure_has_all_five_ways_in_small(explore):
+def test_depth__has_all_five_ways_in_small(figure):
     """On one scale, with as many points as the large one; a press shows it there."""
-    figure = explore("depth")
     read = """paths => paths.map((path) => path.getAttribute("d").split(/[ML]/).slice(1)
         .map((point) => Number(point.trim().split(" ")[1])))"""
     for change in (lambda: None, lambda: figure.click("Other weights")):
@@ -353,8 +334,7 @@ def test_the_depth_figure_has_all_five_ways_in_small(explore):
 
 @pytest.mark.parametrize("ways", ["both", "skip", "branch", "noSkip", "noBranch"])
 @pytest.mark.parametrize("placement", ["post", "pre"])
-def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
-    figure = explore("depth")
+def test_depth__runs_the_packages_layers(figure, placement, ways):
     figure.slide(layers=5)
     figure.press("layers (Post-LN)", "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowRight")
     figure.root.locator(f"button[value={ways}]").click()
@@ -386,8 +366,7 @@ def test_the_depth_figure_runs_the_packages_layers(explore, placement, ways):
 
 
 @pytest.mark.parametrize("skip", [False, True])
-def test_the_gain_figure_runs_the_packages_layers(explore, skip):
-    figure = explore("gain")
+def test_gain__runs_the_packages_layers(figure, skip):
     figure.slide(gain=0.5)
     figure.tick("skip", skip)
     figure.click("Other weights")
@@ -410,13 +389,9 @@ def test_the_gain_figure_runs_the_packages_layers(explore, skip):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_the_optimisers_take_the_packages_steps(explore, turned):
-    figure = explore("optimizers")
+def test_optimizers__take_the_packages_steps(figure, turned):
     figure.choose("turned", "turned" if turned else "")
-    figure.slide(rate=-1.7)
-    figure.slide(adaptive=-0.8)
-    figure.slide(decay=0.25)
-    figure.slide(size=70)
+    figure.slide(rate=-1.7, adaptive=-0.8, decay=0.25, size=70)
     figure.press("start", "ArrowLeft", "ArrowLeft", "ArrowDown")
     figure.press("step of the outlier", *8 * ["ArrowLeft"])
     start = np.array(figure.at("start"))
@@ -466,8 +441,7 @@ def test_the_optimisers_take_the_packages_steps(explore, turned):
         close(figure.shown(f"{name}-distance", f"{name}-without"), expected)
 
 
-def test_the_optimisers_keep_what_few_readers_change_in_a_fold(explore):
-    figure = explore("optimizers")
+def test_optimizers__keep_what_few_readers_change_in_a_fold(figure):
     fold = figure.root.locator("details")
     inside = fold.locator("input").evaluate_all("all => all.map((field) => field.name)")
     assert inside == ["decay", "size"]
@@ -477,8 +451,7 @@ def test_the_optimisers_keep_what_few_readers_change_in_a_fold(explore):
     assert names == ["rate", "adaptive", "now"]
 
 
-def test_the_optimisers_race_from_the_start_until_the_reader_stops_them(explore):
-    figure = explore("optimizers")
+def test_optimizers__race_from_the_start_until_the_reader_stops_them(figure):
     now = "() => Number(document.querySelector('#explorable-optimizers input[name=now]').value)"
     figure.click("Race")
     figure.tab.wait_for_function(f"() => 0 < ({now})() && ({now})() < 30")
@@ -509,8 +482,7 @@ CATS, CATS_COTANGENT = np.array([4.0, 2, 2, -4]), np.array([1.0, 2, -1, 1])
 
 
 @pytest.mark.parametrize("inverted", [False, True])
-def test_dropout_passes_the_gradient_where_the_mask_passes(explore, inverted):
-    figure = explore("dropout")
+def test_dropout__passes_the_gradient_where_the_mask_passes(figure, inverted):
     figure.slide(p=0.3)
     figure.tick("inverted", inverted)
     for entry in (0, 1):
@@ -522,8 +494,7 @@ def test_dropout_passes_the_gradient_where_the_mask_passes(explore, inverted):
     close(figure.grid("dx", 4), scale * ops.dropout_backward(CATS_COTANGENT, cache))
 
 
-def test_the_means_over_the_masks_approach_the_input(explore):
-    figure = explore("dropout")
+def test_dropout__the_means_over_the_masks_approach_the_input(figure):
     draw = Generator(290)
     draw.uniforms(99 * 8 + 4)  # what the first picture has drawn: masks for both passes
     figure.slide(p=0.25)
@@ -570,8 +541,7 @@ def test_a_thousand_masks_are_a_cloud_that_narrows_as_the_theorem_says(explore, 
     close(dots[:, 1], 122 - np.clip(10 * means, -92, 92), 1e-9)
 
 
-def test_the_steepest_directions_attain_the_dual_norms(explore):
-    figure = explore("balls")
+def test_balls__the_steepest_directions_attain_the_dual_norms(figure):
     close(figure.shown("euclidean", "max", "sum"), [math.hypot(2, 0.8), 2.8, 2])
     figure.slide(angle=120)
     g = math.hypot(2, 0.8) * np.array([math.cos(math.radians(120)), math.sin(math.radians(120))])
@@ -580,8 +550,7 @@ def test_the_steepest_directions_attain_the_dual_norms(explore):
     assert figure.said().endswith("max (−1.00, 1.00), sum (0.00, 1.00).")
 
 
-def test_a_ring_gives_every_rank_every_sum_and_is_fastest_when_evenly_cut(explore):
-    figure = explore("ring")
+def test_ring__gives_every_rank_every_sum_and_is_fastest_when_evenly_cut(figure):
     counts = figure.root.locator("svg rect + text")
     ranks, summed = 4, np.eye(4, dtype=bool)[:, np.newaxis].repeat(4, axis=1)
     for step in range(2 * (ranks - 1) + 1):
@@ -598,8 +567,7 @@ def test_a_ring_gives_every_rank_every_sum_and_is_fastest_when_evenly_cut(explor
     close(figure.shown("sent", "time"), [24 + 8 + 6, 2 * 3 * 8])
 
 
-def test_a_drawn_schedule_gives_the_expected_loss_of_the_chapter(explore):
-    figure = explore("schedule")
+def test_schedule__a_drawn_schedule_gives_the_expected_loss_of_the_chapter(figure):
     figure.choose("from", "linear")
     close(*figure.shown("end", "linear"))
     figure.press("rate at step 0", "End")
@@ -621,8 +589,7 @@ def test_a_drawn_schedule_gives_the_expected_loss_of_the_chapter(explore):
     "place, zoom",
     [(1.125, 0), (1.5625, 3), (1.00390625, 0), (0.75, -10), (1.9921875, 8), (1.8125, 8), (0, -3)],
 )
-def test_neighbours_in_few_bits_are_those_of_the_package(explore, place, zoom):
-    figure = explore("few_bits")
+def test_few_bits__have_the_neighbours_of_the_package(figure, place, zoom):
     figure.slide(place=place, zoom=zoom)
     x = np.array([place * 2.0**zoom])
     for name in FORMATS:
@@ -641,8 +608,7 @@ def test_neighbours_in_few_bits_are_those_of_the_package(explore, place, zoom):
 
 @pytest.mark.parametrize("kind", ["descent", "adam"])
 @pytest.mark.parametrize("start", [0, 2.5])
-def test_a_head_that_is_held_on_its_neighbour_leaves_the_plateau(explore, kind, start):
-    figure = explore("plateau")
+def test_plateau__a_head_that_is_held_on_its_neighbour_leaves_the_plateau(figure, kind, start):
     figure.choose("kind", kind)
     figure.choose("T", "16")
     figure.slide(start=start)
@@ -665,8 +631,7 @@ def test_a_head_that_is_held_on_its_neighbour_leaves_the_plateau(explore, kind, 
     assert figure.shown("weight") == 1 and figure.shown("end") < losses[600]
 
 
-def test_two_heads_reach_what_one_does_not(explore):
-    figure = explore("heads")
+def test_heads__reach_what_one_does_not(figure):
     values = np.array([[[1, 5], [-2, 4], [-1, 2]], [[4, -2], [2, 0], [0, 6.0]]])
     close(figure.grid("weight", 2, 3), [[4 / 7, 1 / 7, 2 / 7], [1 / 4, 1 / 2, 1 / 4]])
     close(figure.shown("y-0", "y-1"), [2, 5])  # as in the chapter
@@ -703,10 +668,7 @@ def test_two_heads_reach_what_one_does_not(explore):
     "settings",
     [(1, 12, 0.9, 0), (0, 5, 0.7, 0.1), (2, 2, 1, 0), (0.6, 9, 0.83, 0.05), (3, 7, 0.95, 0.3)],
 )
-def test_the_settings_of_sampling_change_the_distribution_as_in_the_package(
-    explore, text, settings
-):
-    figure = explore("sampling")
+def test_sampling__changes_the_distribution_as_in_the_package(figure, text, settings):
     figure.choose("text", text)
     names = ("temperature", "top_k", "top_p", "min_p")
     figure.slide(**dict(zip(names, settings, strict=True)))
@@ -737,8 +699,7 @@ def test_the_settings_of_sampling_change_the_distribution_as_in_the_package(
     "text",
     ["caf\u00e9s chased cats, they'll chase cheese; aaaa!", "dcba abcd bdac dbca \u732b\u732b"],
 )
-def test_pairs_are_merged_as_by_the_package(explore, text, ties):
-    figure = explore("byte_pairs")
+def test_byte_pairs__are_merged_as_by_the_package(figure, text, ties):
     figure.root.locator("textarea").fill(text)
     figure.choose("ties", ties)
     for blanks in (True, False):
@@ -755,8 +716,7 @@ def test_pairs_are_merged_as_by_the_package(explore, text, ties):
         close(figure.shown("size"), len("".join(pieces).encode()) / tokens)
 
 
-def test_the_tie_of_the_page_is_marked(explore):
-    figure = explore("byte_pairs")
+def test_byte_pairs__the_tie_of_the_page_is_marked(figure):
     assert figure.shown("count") == 7 and figure.shown("tied") == 2
     for _ in range(4):
         figure.click("Merge")
@@ -764,8 +724,7 @@ def test_the_tie_of_the_page_is_marked(explore):
 
 
 @pytest.mark.parametrize("start", ["page", "uniform", "same", "greedy"])
-def test_a_draft_is_judged_as_by_the_package(explore, start):
-    figure = explore("speculative")
+def test_speculative__a_draft_is_judged_as_by_the_package(figure, start):
     figure.choose("drafter", start)
     for moves in (
         [],

@@ -4,18 +4,12 @@ from importlib.resources import files
 
 import pytest
 from helpers.contrast import RATIO
-from helpers.texts import ROOT
+from helpers.texts import ROOT, read
 
 expect = pytest.importorskip("playwright.sync_api", reason="no Playwright: run make browse").expect
 
-HTML = ROOT / "_build" / "html"
-PAGES = {
-    page.stem: page.read_text(encoding="utf-8").count("{graph} ")
-    for page in sorted((ROOT / "book").glob("*.md"))
-}
-PAGES = {page: count for page, count in PAGES.items() if count}
-if not all((HTML / "book" / f"{page}.html").exists() for page in PAGES):
-    pytest.skip("no book in _build/html: run make book", allow_module_level=True)
+TEXTS_OF = {page.stem: read(page) for page in sorted(ROOT.glob("book/*.md"))}
+PAGES = {page: count for page, text in TEXTS_OF.items() if (count := text.count("{graph} "))}
 
 BESIDE = {"width": 1000, "height": 900}
 STATE = """graph => ({
@@ -127,7 +121,7 @@ FLOWS = """derivation => {
       return text.bottom <= top && text.left === left;
     });
 }"""
-DERIVED = [p for p in PAGES if "\n% step " in (ROOT / f"book/{p}.md").read_text(encoding="utf-8")]
+DERIVED = [page for page in PAGES if "\n% step " in TEXTS_OF[page]]
 
 
 @pytest.mark.parametrize("page", DERIVED)

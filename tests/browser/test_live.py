@@ -153,18 +153,17 @@ def pages(request):
 
         yield open_firefox
     else:
-        context = request.getfixturevalue("browser").new_context()
-        tab = context.new_page()
+        with request.getfixturevalue("browser").new_context() as context:
+            tab = context.new_page()
 
-        def run(script, given):
-            return tab.evaluate(f"async (given) => {{ {script} }}", given)
+            def run(script, given):
+                return tab.evaluate(f"async (given) => {{ {script} }}", given)
 
-        def open_chromium(address):
-            tab.goto(address)
-            return Page(run, address)
+            def open_chromium(address):
+                tab.goto(address)
+                return Page(run, address)
 
-        yield open_chromium
-        context.close()
+            yield open_chromium
 
 
 @pytest.fixture(scope="module")
@@ -425,13 +424,11 @@ def test_a_worker_that_was_ended_is_followed_by_one_with_the_weights(writing):
 @pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["desk", "phone"])
 def view(request, browser):
     width, scheme = request.param
-    context = browser.new_context(
-        offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
-    )
-    tab = context.new_page()
-    tab.goto((BOOK / PAGE).as_uri())
-    yield tab
-    context.close()
+    size = {"width": width, "height": 900}
+    with browser.new_context(offline=True, viewport=size, color_scheme=scheme) as context:
+        tab = context.new_page()
+        tab.goto((BOOK / PAGE).as_uri())
+        yield tab
 
 
 def test_the_gpt_is_used_with_the_keyboard_and_is_accessible(view):

@@ -29,11 +29,8 @@ def test_every_still_form_is_what_its_script_draws_first(browser):
     assert [name for name in drawn if not same(drawn[name], stored[name])] == []
 
 
-def test_a_still_form_stands_on_its_page_without_scripts(browser):
-    context = browser.new_context(offline=True, java_script_enabled=False)
-    tab = context.new_page()
-    tab.goto((HTML / "book/150_layer_norm.html").as_uri())
+def test_a_still_form_stands_on_its_page_without_scripts(views):
+    tab = views(java_script_enabled=False).open("book/150_layer_norm").tab
     figure = tab.locator("#explorable-layer_norm")
     assert figure.locator(".stage svg").first.is_visible()
     assert figure.locator(".controls").count() == 0
-    context.close()
