@@ -25,6 +25,7 @@ AROUND = (  # what may be missing around an expression
     "abs({0})",
     "1 - {0}",
     "2 * {0}",
+    "3 * {0}",
     "{0} / 2",
     "{0} + 1",
     "{0} - 1",
@@ -67,6 +68,7 @@ def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
     for owner, _ in owners:
         yield from changed_blocks(owner)
     yield from exchanged_parameters(tree)
+    yield from exchanged_calls(places)
     yield from alike_everywhere(places)
     called = {f"{name}({{0}})" for name in functions_of_one(places)}
     for node, statement, put in places:
@@ -133,6 +135,10 @@ def axes(node):
             if kept.arg not in (each.arg for each in keywords):
                 new = ast.Call(func, args, [*keywords, kept])
                 yield f"`keepdims=True` stood in {shown(node)}", new
+                if len(others) == len(keywords):
+                    last = ast.keyword("axis", expression("-1"))
+                    said = f"`axis=-1, keepdims=True` stood in {shown(node)}"
+                    yield said, ast.Call(func, args, [*keywords, last, kept])
 
 
 def more_arguments(node, local):
@@ -159,6 +165,9 @@ def rewritten(node, local):
             new += [ast.Attribute(ast.Call(func, [second, first], []), "T", ast.Load())]
         case ast.Call(ast.Name("abs") | ast.Attribute(attr="abs"), [value], []):
             new += [filled("{0}.imag", value)]
+        case ast.Call(ast.Attribute(attr="norm"), [value], []):
+            rows = [n for n, v in local.items() if isinstance(v, np.ndarray) and v.ndim == 1]
+            new += [filled("{0} @ {1}", ast.Name(name, ast.Load()), value) for name in rows]
         case ast.Call(ast.Name("int"), [value], []):
             new += [filled("round({0})", value)]
         case ast.Call(ast.Attribute(attr="exp"), [value], []):
@@ -174,6 +183,8 @@ def rewritten(node, local):
             new += [filled("np.hypot({0}, {1})", left, right)]
         case ast.BinOp(left, ast.Mult(), right):
             new += [filled("np.minimum({0}, {1})", left, right)]
+            if is_mask(local.get(ast.unparse(right))):
+                new += [filled("np.where({1}, {0}, -np.inf)", left, right)]
         case ast.BinOp(left, ast.Div(), right):
             new += [filled("{0} / np.where({1} == 0, 1, {1})", left, right)]
             new += [filled("{0} // {1}", left, right)]
@@ -181,15 +192,22 @@ def rewritten(node, local):
             others = "-(-{0} // {1})", "{0} / {1}", "{0} % {1}"
             new += [filled(other, left, right) for other in others]
         case ast.BinOp(left, ast.Mod(), right):
-            new += [filled("{0} // {1}", left, right)]
+            others = "{0} // {1}", "{0} // (len({0}) // {1})"
+            new += [filled(other, left, right) for other in others]
         case ast.BinOp(left, ast.Pow(), ast.Constant(2)):
             new += [filled("{0} @ {0}", left)]
+        case ast.Compare(left, [ast.Lt() | ast.LtE()], [_]):
+            new += [filled("({1} >= 0) & {0}", node, left)]
     match node:
         case ast.Call() if last_name(node.func) not in dir(np):
             new += [filled("{0}.imag", node)]
         case ast.Name(name) if isinstance(local.get(name), np.ndarray):
             new += [filled("np.argsort({0}, axis=-1)", node)]
     return [(f"{shown(each)} stood for {shown(node)}", each) for each in new]
+
+
+def is_mask(value):
+    return isinstance(value, np.ndarray) and value.dtype == bool
 
 
 def changed_blocks(owner):
@@ -202,6 +220,12 @@ def changed_blocks(owner):
             if isinstance(statement, ast.For | ast.If):
                 *before, last = statement.body
                 before_it, after = body[:i], body[i + 1 :]
+                for j, each in enumerate(before_it):
+                    if isinstance(each, ast.Assign):
+                        said = f"{shown(each)} stood in {shown(statement)}, and not before it"
+                        inside = with_body(statement, [each, *statement.body])
+                        new = [*body[:j], *body[j + 1 : i], inside, *after]
+                        yield said, each, Put(owner, field, None, new)
                 if before:
                     said = f"{shown(last)} stood after {shown(statement)}, and not in it"
                     new = [*before_it, with_body(statement, before), last, *after]
@@ -257,6 +281,17 @@ def exchanged_parameters(tree):
         yield said, None, Put(tree, "body", None, [*first, *tree.body])
 
 
+def exchanged_calls(places):
+    """Yield two calls with their functions in each other's place, if one is not of NumPy."""
+    calls = [node for node, *_ in places if isinstance(node, ast.Call)]
+    for one, other in combinations(calls, 2):
+        names = [ast.unparse(each.func) for each in (one, other)]
+        own = any(last_name(each.func) not in dir(np) for each in (one, other))
+        if own and names[0] != names[1] and len(one.args) == len(other.args):
+            puts = Put(one, "func", None, other.func), Put(other, "func", None, one.func)
+            yield f"`{names[0]}` and `{names[1]}` had changed places", None, *puts
+
+
 def alike_everywhere(places):
     """Yield what is otherwise everywhere: an axis, axes before a reshape, a call left out."""
     axis_of: dict[str, list[Put]] = {}
@@ -306,6 +341,10 @@ def others_for(node, local, owner):
     numbers = [text for text in numbers_among(local) if text != name]
     whole = isinstance(owner, ast.Assign | ast.Return | ast.Tuple)
     with_others = [f"({name} {sign} {v})" for v in (*arrays, *numbers) for sign in "-*/+"]
+    with_others += [f"({name} + np.log({v}))" for v in arrays if whole]
+    masks = [v for v in arrays if is_mask(local[v])]
+    with_others += [f"np.where({v}, {name}, -np.inf)" for v in masks]
+    with_others += [f"({name} * {v}[..., None])" for v in masks if whole]
     match node:
         case ast.Name() if isinstance(local.get(name), np.ndarray):
             return [*arrays, *with_others]

@@ -79,6 +79,16 @@ class Mutation(NamedTuple):
     statement: ast.AST | None
 
     @contextmanager
+    def in_tree(self):
+        """Have the change in the tree of the function."""
+        old = [put.swap() for put in self.puts]
+        try:
+            yield
+        finally:
+            for put in reversed(old):
+                put.swap()
+
+    @contextmanager
     def planted(self):
         """Run the package with the change in it, and put it right afterwards."""
         right = self.function.__code__
@@ -171,17 +181,15 @@ def mutated(function, tree, said, statement, puts):
         for node in put.new if isinstance(put.new, list) else [put.new]:
             if isinstance(node, ast.AST):
                 ast.fix_missing_locations(node)
-    old = [put.swap() for put in puts]
+    mutation = Mutation(function, function.__code__, said, tree, tuple(puts), statement)
     try:
-        code = compiled(tree, function)
+        with mutation.in_tree():
+            code = compiled(tree, function)
     except (SyntaxError, ValueError, TypeError):
         return None
-    finally:
-        for put in reversed(old):
-            put.swap()
     if code.co_freevars != function.__code__.co_freevars:
         return None
-    return Mutation(function, code, said, tree, tuple(puts), statement)
+    return mutation._replace(code=code)
 
 
 class Sum(NamedTuple):
@@ -646,7 +654,7 @@ def other_ends(index):
 
 def without_parentheses(node):
     """Yield what (a + b) * c and a / (b + c) are without the parentheses; and a / (b * c)."""
-    sums, signs = ast.Add | ast.Sub, ast.Mult | ast.Div | ast.MatMult
+    sums, signs = ast.Add | ast.Sub, ast.Mult | ast.Div | ast.MatMult | ast.Pow
     match node:
         case ast.BinOp(left, ast.Div() as op, ast.BinOp(first, ast.Mult() as inner, last)):
             yield ast.BinOp(ast.BinOp(left, op, first), inner, last)

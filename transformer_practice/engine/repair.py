@@ -1,10 +1,10 @@
 """Small changes of a reader's own functions, which may put them right."""
 
 import ast
-import dis
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
@@ -28,13 +28,14 @@ ENOUGH = 2.0 if PAGE else 4.0  # seconds of its processor after which no more ar
 SLOWER, SHORTEST = 20, 0.05  # how long each may take: so many times as long, and so many seconds
 NEAR = 1e-6  # by which an output is no more wrong than before
 LARGE = 10_000  # whole numbers above it take for ever as exponents, and all memory as sizes
-FIT = 20  # pairs that are tried of those whose effects add up
+FIT = 40  # pairs that are tried of those whose effects add up
 FEW = 3  # changes that mend some of the points, with which another one is sought
 LIKELY = 12  # changes that are tried with any other
+ALIKE = 2  # changes of those that come to the same: one of them may not go with another change
 ENTRIES, SAME = 6, 1e-7  # by which it is seen whether effects add up, and how nearly
-# instructions that read an argument, changes of order, and what is no change that a reader makes
-READS = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE", "LOAD_DEREF"}
+# changes of order, what leaves something out, too, and what is no change that a reader makes
 MOVED = re.compile("` came (before|after) `")
+LESS = re.compile(f"{MOVED.pattern}| were left out")
 UNLIKELY = re.compile(
     r"`(\w+) \+ \w+` stood for `\1`|`np.where\(([^,]+), ([^,]+), .*` stood for `np.where\(\3, \2"
 )
@@ -81,7 +82,7 @@ class Search:
         self.well = list(map(runs_agree, getattr(before, stage), self.right))
         names = [point.name for point in points] if stage == "backward" else []
         self.before = dict(zip(names, before.forward, strict=False))
-        self.keys: set[bytes] = set()
+        self.keys: Counter[bytes] = Counter()
 
     def single(self, most: int, until: float = 0.0) -> dict[str, list[Mutation]]:
         """Find single changes: at most so many for the whole pass, "", and one for an output."""
@@ -102,6 +103,11 @@ class Search:
 
     def two(self) -> Mutation | None:
         """Find two changes, after the search for one: each for some of the points, or for all."""
+        names = [
+            at.name for at, is_right in zip(self.points, self.well, strict=True) if not is_right
+        ]
+        if not any(name.startswith("generic") for name in names):  # they tell too little
+            return None
         until = process_time() + ENOUGH
         for change, right in self.partly[:FEW]:
             order = sorted(range(len(right)), key=right.__getitem__)
@@ -111,8 +117,18 @@ class Search:
                 return found
         return self.pair(until)
 
+    def mostly(self) -> tuple[Mutation, list[str]] | None:
+        """Return a change with which every generic point is right, and the points that are not."""
+        for change, right in sorted(self.partly, key=lambda each: -sum(each[1])):
+            left = [
+                each.name for each, is_right in zip(self.points, right, strict=True) if not is_right
+            ]
+            if not any(name.startswith("generic") for name in left):
+                return change, left
+        return None
+
     def know(self, change, run):
-        """Remember what the pass comes to with a change, the first of all that come to the same."""
+        """Remember what the pass comes to with a change, the first of those that are alike."""
         left = wrongness(run, self.right[0])
         worse = any(left[name] > self.wrong[name] + NEAR for name in left)
         all_left = np.inf if worse else sum(left.values())
@@ -120,8 +136,8 @@ class Search:
             numbers = numbers_of(run, self.right[0])
             if numbers.shape == self.own.shape and np.isfinite(numbers).all():
                 key = numbers.round(9).tobytes()
-                if key not in self.keys:
-                    self.keys.add(key)
+                self.keys[key] += 1
+                if self.keys[key] <= ALIKE:
                     self.known.append((all_left, change, numbers))
 
     def pair(self, until: float) -> Mutation | None:
@@ -141,16 +157,11 @@ class Search:
         return None
 
     def changes(self):
-        """Return the changes of the pass; of a backward pass then those of its forward pass."""
-        own = inspect.unwrap(getattr(self.answer, self.stage))
-        other = inspect.unwrap(self.answer.forward) if self.stage == "backward" else None
-        codes = self.tracer.codes
-        if other:
-            codes = {code: local for code, local in codes.items() if code != other.__code__}
-        changes = changes_of(own, codes)
-        if other:
-            code = other.__code__
-            changes = chain(changes, changes_of(other, {code: self.tracer.codes.get(code, {})}))
+        """Return the changes of the pass; of a backward pass those of its forward pass, too."""
+        functions = [inspect.unwrap(getattr(self.answer, self.stage))]
+        if self.stage == "backward" and self.answer.forward:
+            functions.append(inspect.unwrap(self.answer.forward))
+        changes = changes_of(functions, self.tracer.codes)
         if self.first:
             return filter(None, map(partial(both, self.first), changes))
         return changes
@@ -234,21 +245,22 @@ def wrongness(run: Run, right: Run) -> dict[str, float]:
     return wrong
 
 
-def changes_of(function: Callable, local: Mapping[CodeType, dict]) -> Iterator[Mutation]:
-    """Yield the small changes of a function and of those beside it that it calls, one at a time.
+def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) -> Iterator[Mutation]:
+    """Yield the small changes of functions and of those beside them that they call.
 
-    Those of what stands there come first, then what may be missing. A function that reaches
-    beyond its process is left as it is.
+    What is left out or stands in another order comes first, then the rest of what stands there,
+    then what may be missing. A function that reaches beyond its process is left as it is.
 
     Parameters
     ----------
-    function : callable
+    functions : sequence of callable
     local : dict
         The variables of each code that was run, as :class:`Tracer` has them.
     """
-    beside = {each.__code__: each for each in functions_beside(function)}
+    beside = {each.__code__: each for each in chain(*map(functions_beside, functions))}
+    first, *others = [each.__code__ for each in functions]
     found = {}
-    for code in dict.fromkeys([inspect.unwrap(function).__code__, *local]):
+    for code in [first, *(code for code in local if code not in (first, *others)), *others]:
         own = beside.get(code)
         if own and not ASIDE & {*code.co_names}:
             try:
@@ -258,7 +270,7 @@ def changes_of(function: Callable, local: Mapping[CodeType, dict]) -> Iterator[M
             if tree and not (PAGE and any(isinstance(n, ast.While) for n in ast.walk(tree))):
                 variables = with_fields(local.get(code, {}))
                 found[own] = tree, {n: v for n, v in variables.items() if not is_large(v)}
-    for kind in (otherwise, missing):
+    for kind in (less, otherwise, missing):
         for own, (tree, variables) in found.items():
             for said, statement, *puts in kind(own, tree, variables):
                 mutation = mutated(own, tree, said, statement, puts)
@@ -266,10 +278,19 @@ def changes_of(function: Callable, local: Mapping[CodeType, dict]) -> Iterator[M
                     yield mutation
 
 
+def less(function, tree, variables):
+    """Return what may be left out of a function, then what may stand in another order."""
+    found = [e for e in edits_of(function, tree, variables) if LESS.search(e[0])]
+    return sorted(found, key=lambda edit: bool(MOVED.search(edit[0])))
+
+
 def otherwise(function, tree, variables):
-    """Return what may be otherwise in a function: left out first, in another order last."""
-    found = edits(tree, partial(names_alike, function, variables))
-    return sorted(found, key=lambda e: (bool(MOVED.search(e[0])), "were left out" not in e[0]))
+    """Return what else may be otherwise in a function."""
+    return [e for e in edits_of(function, tree, variables) if not LESS.search(e[0])]
+
+
+def edits_of(function, tree, variables):
+    return edits(tree, partial(names_alike, function, variables))
 
 
 def missing(_, tree, variables):
@@ -279,13 +300,37 @@ def missing(_, tree, variables):
 
 def reads_all(mutation):
     """Tell whether a changed function still reads each of its arguments that it has read."""
-    before, after = (
-        {each.argval for each in dis.get_instructions(code) if each.opname in READS}
-        for code in (mutation.function.__code__, mutation.code)
-    )
+    before, after = Reads(), Reads()
+    before.visit(mutation.tree)
+    with mutation.in_tree():
+        after.visit(mutation.tree)
     code = mutation.function.__code__
     names = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
-    return not names & (before - after)
+    return not names & (before.names - after.names)
+
+
+class Reads(ast.NodeVisitor):
+    """The names that are read before they are given another value."""
+
+    def __init__(self):
+        self.names, self.given = set(), set()
+
+    def visit_Name(self, name):
+        if not isinstance(name.ctx, ast.Load):
+            self.given.add(name.id)
+        elif name.id not in self.given:
+            self.names.add(name.id)
+
+    def visit_Assign(self, assignment):
+        self.visit(assignment.value)
+        for target in assignment.targets:
+            self.visit(target)
+
+    def visit_AugAssign(self, assignment):
+        self.visit(assignment.value)
+        if isinstance(assignment.target, ast.Name) and assignment.target.id not in self.given:
+            self.names.add(assignment.target.id)
+        self.visit(assignment.target)
 
 
 def is_large(value):

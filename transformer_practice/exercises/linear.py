@@ -39,9 +39,11 @@ def linear_layer(D_in, D_out, bias=True):
 
 def layer_points():
     draw = sampler("B T D_in D_out", self=linear_layer, x="B T D_in", cotangent=("B T D_out", 4))
+    rows = sampler("B D_in D_out", self=linear_layer, x="B D_in", cotangent=("B D_out", 4))
     generic = draw("generic", 3, 4, 5, 7)
     return [
         generic,
+        rows("rows alone", 6, 5, 7),
         generic.variant("no bias", self=linear_layer(5, 7, bias=False)),
         draw("square weight", 3, 4, 5, 5),
         draw("one sequence", 1, 4, 5, 7),

@@ -87,6 +87,7 @@ def drawing_points():
         point("a token of probability 0", [[0.25, 0.0, 0.75]] * 3, [0.2, 0.25, 0.3]),
         point("nearly 1, and the last impossible", [[0.5, 0.5, 0.0]], [1 - 2**-53]),
         point("a sum short of 1 by rounding", [[0.3, 0.3, 0.3999999]], [1 - 2**-53]),
+        point("a sum short of 1, and the last impossible", [[0.6, 0.3999999, 0.0]], [1 - 2**-53]),
         point("generic, other sizes", [[0.1, 0.2, 0.3, 0.4]] * 2, [0.15, 0.55]),
     ]
 

@@ -59,8 +59,10 @@ def in_micro_batches(loss_and_gradients, size, *batch):
     return loss, grads
 
 
-def squared_error(weight, bias, x, target):
+def squared_error(weight, bias, room, x, target):
     """Half the mean squared length of the errors of a linear layer, and its gradients."""
+    if len(x) > room:
+        raise ValueError(f"loss_and_gradients: {len(x)} rows, and there is room for {room}")
     prediction, cache = linear(x, weight, bias)
     error = prediction - target
     _, dweight, dbias = linear_backward(error / len(x), cache)
@@ -68,12 +70,11 @@ def squared_error(weight, bias, x, target):
 
 
 def micro_points():
-    def random_layer(D, outputs):
-        return partial(squared_error, normal(1, D, outputs), normal(2, outputs))
-
     def draw(name, batch, size, width, outputs):
         arguments = {
-            "loss_and_gradients": random_layer(width, outputs),
+            "loss_and_gradients": partial(
+                squared_error, normal(1, width, outputs), normal(2, outputs), size
+            ),
             "size": size,
             "x": normal(3, batch, width),
             "target": normal(4, batch, outputs),
@@ -81,11 +82,10 @@ def micro_points():
         sizes = {"B": batch, "size": size, "D": width, "pieces": -(-batch // size)}
         return Point(name, arguments, sizes=sizes)
 
-    generic = draw("generic", 11, 4, 5, 2)
     return [
-        generic,
-        generic.variant("one piece", size=20),
-        generic.variant("one by one", size=1),
+        draw("generic", 11, 4, 5, 2),
+        draw("one piece", 11, 20, 5, 2),
+        draw("one by one", 11, 1, 5, 2),
         draw("pieces of the same size", 12, 4, 5, 2),
         draw("generic, other sizes", 7, 5, 4, 3),
     ]

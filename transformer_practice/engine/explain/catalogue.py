@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed, numbers
+import numpy as np
+
+from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 from transformer_practice.engine.mutation import Mutation
 from transformer_practice.engine.pages import title_of
 from transformer_practice.engine.planting import planted
@@ -18,7 +19,6 @@ from transformer_practice.engine.runs import (
     floors_of,
     mutations,
     passes_agree,
-    points_of,
     run_package,
     run_right,
     runs_agree,
@@ -89,7 +89,7 @@ def known_mistakes(stage: Stage, only: set[str] | None = None) -> dict[str, Muta
 def by_catalogue(stage):
     """Find the mistakes that come to what the whole pass comes to, at every point."""
     found = known_mistakes(stage)
-    return named(stage.wrong, found) if found else None
+    return named(stage, stage.wrong, found) if found else None
 
 
 def both_passes_with(stage: Stage) -> Iterator[list[Run]]:
@@ -111,7 +111,7 @@ def by_draws(stage):
         and not passes_agree(changed.runs(stage.name, stage.after), stage.right)
         and all(map(redrawn, stage.own, stage.right, changed.runs(stage.name, stage.after)))
     }
-    return named(stage.wrong, found) if found else None
+    return named(stage, stage.wrong, found) if found else None
 
 
 def drops_otherwise(own, right):
@@ -145,34 +145,10 @@ def by_catalogue_apart(stage):
             groups[tuple(found)] = (*outputs, name), found
         else:
             rest.append(name)
-    return [named(names, found) for names, found in groups.values()], rest
+    return [named(stage, names, found) for names, found in groups.values()], rest
 
 
-def by_scaled(output):
-    """Find a mistake, and a number by which the output is larger than what that comes to."""
-    names = [point.name for point in points_of(output.exercise)]
-    cases = [(names.index(case.point.name), case) for case in output.cases]
-    for changed in catalogue_of(output.exercise):
-        factors = list(factors_of(changed, cases, output))
-        names = None not in factors and ratios.names_of(factors, output.sizes)
-        if names:
-            said = f'with the mistake "{changed.about.name}"'
-            return f"{output.name} is {names[0]} times what it is {said}:\n{changed.about.mistake}."
-    return ""
-
-
-def factors_of(changed, cases, output):
-    """Yield by how much an output is larger than with a mistake; None, at last, for no number."""
-    for i, case in cases:
-        found = changed.at(i, output.stage.name, output.stage.after).outputs.get(output.name)
-        same = found is not None and found.shape == case.own.shape
-        if not same or close(numbers(found), case.right):
-            yield None
-            return
-        yield ratios.factor(case.own, numbers(found))
-
-
-def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
+def named(stage: Stage, outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
     what = "It is that"
     changed = [name.removesuffix(LEFT) for name in outputs if name.endswith(LEFT)]
     outputs = [name for name in outputs if name and not name.endswith(LEFT)]
@@ -191,7 +167,23 @@ def named(outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
         text += "\n".join(f'"{name}": {m.mistake}' for name, m in mistakes.items())
     if mistakes.keys() & MUSEUM:
         text += f"\nWhat it does to a training: {title_of('320_museum')}."
+    if not_finite_alone(stage, outputs):
+        text += "\nWhatever else is not finite there comes to the same."
     return Explanation(text, tuple(mistakes))
+
+
+def not_finite_alone(stage, outputs):
+    """Tell whether outputs are wrong where they are infinite or NaN, and nowhere else."""
+    wrong = False
+    for name in outputs:
+        for own, right in zip(stage.own, stage.right, strict=True):
+            if name in own.outputs and not runs_agree(own, right, {name}):
+                mine, meant = own.outputs[name], right.outputs[name]
+                finite = np.isfinite(mine)
+                if mine.shape != meant.shape or not close(mine[finite], meant[finite]):
+                    return False
+                wrong = True
+    return wrong
 
 
 def by_pairs(stage):

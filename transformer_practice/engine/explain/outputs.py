@@ -8,8 +8,7 @@ import numpy as np
 from transformer_core import ops
 from transformer_practice.engine.exercise import OpExercise, fresh
 from transformer_practice.engine.explain import arguments, places, products, ratios
-from transformer_practice.engine.explain.catalogue import by_scaled, drops_otherwise
-from transformer_practice.engine.explain.pairs import by_change_and_factor
+from transformer_practice.engine.explain.catalogue import drops_otherwise
 from transformer_practice.engine.explain.stage import FEW, Case, listed, numbers
 from transformer_practice.engine.points import Draws
 from transformer_practice.engine.runs import EXPECTED, SMALL, TOLERANCE, close, largest
@@ -103,8 +102,6 @@ class Output:
     def described(self) -> str:
         """Say where it is wrong, or what it does not depend on."""
         text = self.first_of(
-            self.few and by_scaled,
-            self.few and by_change_and_factor,
             by_terms,
             self.few and self.everywhere and places.by_reach,
             by_lone_factors,
@@ -154,8 +151,12 @@ def by_shape(name, case):
             return f"{text} It is what {other} should be: have they changed places?"
     if own.shape == right.shape[::-1] and close(own.T, right):
         return f"{text} Transposed, its numbers are right."
-    if right.size == own.size and close(own.reshape(right.shape), right):
-        return f"{text} Its numbers are right in another shape."
+    if right.size == own.size:
+        reshaped = own.reshape(right.shape)
+        if close(reshaped, right):
+            return f"{text} Its numbers are right in another shape."
+        if own.dtype == right.dtype == bool and np.array_equal(~reshaped, right):
+            return f"{text} It is True where it should be False, and the other way round."
     for axis in range(own.ndim):
         if close(own.sum(axis=axis), right):
             return f"{text} Summed over axis {axis}, its numbers are right: that sum is missing."
@@ -527,6 +528,8 @@ def by_change(output):
     if None in factors or np.allclose(factors, 1) or not np.allclose(factors, factors[0]):
         return ""
     if np.allclose(factors, 0, atol=TOLERANCE):
+        if any(np.ptp(case.own, axis=0).any() for case in cases):
+            return f"{name} does not move in the first step."
         return (
             f"{name} does not move. Is it changed in place? An = makes a new array and leaves the "
             "old one."

@@ -20,9 +20,9 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
     """
     if any(ENDLESS in run.failure for run in stage.own):
         return None, {}
-    apart = [name for name in names if name and not name.endswith(LEFT)]
+    apart = [n for n in names if n and not n.endswith(LEFT) and tells_much(stage, {n})]
     apart = apart if len(stage.wrong) > 1 and len(apart) <= FEW else []
-    most = 1 if tells_much(stage) else SEVERAL
+    most = 1 if are_wrong(stage)[0] and tells_much(stage) else SEVERAL
     try:
         found = stage.repairs(*asked_at(stage), apart, most)
     except Failed:  # with a change they end their process
@@ -33,6 +33,9 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
         first, *others = whole
         text = f"{who} right if, {first}." + "".join(f"\nOr if, {other}." for other in others)
         return Explanation(text), {}
+    if mostly := found.pop("mostly", []):
+        said, *points = mostly
+        return Explanation(f"{who} right if, {said}; but not yet here: {'; '.join(points)}."), {}
     return None, {name: f"is right if, {said}." for name, (said,) in found.items()}
 
 
@@ -50,11 +53,10 @@ def are_wrong(stage):
     ]
 
 
-def tells_much(stage):
-    """Tell whether a change that puts the pass right can hardly do so by chance."""
-    if not are_wrong(stage)[0]:
-        return False
-    arrays = [np.ravel(1.0 * array) for array in stage.right[0].outputs.values()]
+def tells_much(stage, only=None):
+    """Tell whether a change that puts outputs right can hardly do so by chance."""
+    outputs = stage.right[0].outputs
+    arrays = [np.ravel(1.0 * outputs[n]) for n in outputs if not only or n in only]
     values = np.concatenate([np.zeros(0), *arrays])
     values = values[np.isfinite(values)]
     return bool((values % 1).any() or np.abs(values).max(initial=0) >= FEWEST)

@@ -1,11 +1,10 @@
-"""Two changes of the package at once that come to a wrong output, and one with a factor."""
+"""Two changes of the package at once that come to a wrong output."""
 
 from itertools import combinations, islice
 
 import numpy as np
 
-from transformer_practice.engine.explain import ratios
-from transformer_practice.engine.explain.catalogue import Sought, factors_of, written_in
+from transformer_practice.engine.explain.catalogue import Sought, written_in
 from transformer_practice.engine.explain.stage import numbers
 from transformer_practice.engine.mutation import Mutation, both
 from transformer_practice.engine.repair import that_add_up
@@ -47,21 +46,6 @@ def by_two_changes(output):
 def is_right_at_first(output, case):
     """Tell whether an optimiser's first step is right: then what it remembers is the cause."""
     return output.exercise.in_place and close(case.own[0], case.right[0])
-
-
-def by_change_and_factor(output):
-    """Find a change with which the output is a known number of times what it is."""
-    names = [point.name for point in points_of(output.exercise)]
-    cases = [(names.index(case.point.name), case) for case in output.cases]
-    others = [(names.index(case.point.name), case) for case in output.wrong]
-    if len(cases) < 2 or not output.tells_much:
-        return ""
-    for changed in mutations(output.exercise, output.stage.name):
-        factors = list(factors_of(changed, cases, output))
-        found = None not in factors and ratios.names_of(factors, output.sizes)
-        if found and None not in factors_of(changed, others, output):
-            return f"{output.name} is {found[0]} times what it is if, {said(changed)}."
-    return ""
 
 
 def effects_of(output, case, i):
