@@ -247,8 +247,8 @@ OTHER = [
 def drawn_tokens(probabilities, numbers):
     return np.argmax(np.cumsum(probabilities, axis=-1) >= numbers[:, None], axis=-1)
 """,
-        "> numbers[:, None]` stood for `np.cumsum(probabilities, axis=-1) >= numbers[:, None]`; but "
-        "not yet here: a sum short of 1 by rounding; a sum short of 1, and the last impossible.",
+        ">= numbers[:, None]`; but not yet here: a sum short of 1 by rounding; a sum short of 1, "
+        "and the last impossible.",
     ),
     (
         "HeadTransform",
@@ -362,3 +362,23 @@ def test_outputs_of_few_whole_numbers_are_not_explained_one_by_one(monkeypatch):
 
     report = examine("mask", mask)
     assert not report.right and "is right if" not in "".join(report.explanations)
+
+
+def test_what_is_kept_in_self_belongs_in_the_cache():
+    def forward(self, x, rng=None):
+        hidden, self.first = self.hidden.forward(x)
+        active, self.kept = self.activate(hidden)
+        y, second = self.output.forward(active)
+        return y, second
+
+    report = examine("FeedForward", forward)
+    (said,) = report.explanations
+    assert "not in self" in said and "changes the caller's self" in str(report)
+
+
+def test_one_number_at_one_point_is_no_product_by_chance():
+    def steps_to_half(x, coefficients):
+        return max(0, int(np.ceil(np.log(0.5 / x) / np.log(coefficients[0]))))
+
+    report = examine("steps_to_half", steps_to_half)
+    assert not report.right and " times what it should be" not in "".join(report.explanations)

@@ -22,11 +22,15 @@ from transformer_practice.engine.explain import (
 from transformer_practice.engine.pages import place_of
 from transformer_practice.engine.report import Report
 from transformer_practice.engine.running import Failed, NotWritten
-from transformer_practice.engine.runs import LEFT, TOLERANCE, Runs, at_points, run_right
+from transformer_practice.engine.runs import LEFT, SELF, TOLERANCE, Runs, at_points, run_right
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
 REMEMBERS = "What it needs of its own forward pass has to be in the cache, and to stay there."
+KEPT = (
+    "What the backward pass needs has to be in the cache, and not in self: another forward pass "
+    "may come in between."
+)
 WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
 
 
@@ -309,7 +313,9 @@ def writes_of(answer, stage):
     remedy = (
         "keep the old number, and write that back" if answer.exercise.restores else "make a new one"
     )
-    return [f"In {line}\nThis writes into the caller's array: {remedy}."] if line else []
+    if line:
+        return [f"In {line}\nThis writes into the caller's array: {remedy}."]
+    return [KEPT] if SELF in stage.wrong else []
 
 
 def verdict_of(stage):

@@ -67,11 +67,11 @@ class Exercise:
     chapter : str
         Page and notebook: "150_layer_norm". It is that of the exercise's file.
     shapes : tuple of str
-        What each function takes and returns, as in the reader's file. These and the hints of the
-        book's exercises stand in a file of TOML beside them.
+        What each function takes and returns, as in the reader's file.
     equations, signatures : tuple of str
         Where they are not those of ``forward`` and ``backward``: of their docstrings, and as
-        Python knows them.
+        Python knows them. These, the shapes and the hints of the book's exercises stand in a file
+        of TOML beside them.
     points : callable
         Returns the points, the generic ones first.
     hints : tuple of str

@@ -22,6 +22,7 @@ TOLERANCE = 1e-8  # relative: by which right versions may differ, and no wrong o
 SMALL = 1e-3  # of its size at the generic point: below it, an output counts as zero
 MUTATIONS = 700  # small changes of an exercise that are tried at most
 LEFT = ", as it is left"  # after the name of an argument that is changed
+SELF = f"self{LEFT}"
 
 
 class Run(NamedTuple):
@@ -352,7 +353,10 @@ class Watched:
         }
         result = self.call(function, *arguments)
         for name, value in zip(self.names, arguments, strict=True):
-            after = list(arrays_in(value))
+            try:
+                after = list(arrays_in(value))
+            except ValueError:  # a layer has been given what no layer holds
+                after = []
             if len(after) != len(before[name]) or not all(map(equal, after, before[name])):
                 self.changed[f"{name}{LEFT}"] = np.concatenate([np.zeros(0), *map(np.ravel, after)])
         return result

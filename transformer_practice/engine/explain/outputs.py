@@ -1,6 +1,7 @@
 """One wrong output, without the catalogue: what it is instead of what it should be."""
 
 import inspect
+import re
 from itertools import combinations, permutations
 
 import numpy as np
@@ -298,6 +299,8 @@ def by_ratio(output):
     constant = np.allclose(factors, factors[0], rtol=ratios.SAME, atol=0)
     lone = max(case.own.size for case in output.cases) == 1
     names = names_of(output, factors)
+    if lone and not several:  # a simple name, or it is there by chance
+        names = [name for name in names if re.fullmatch(r"(1/)?\w+", name)]
     if not names and (not constant or lone and not several):
         return ""
     if np.abs(np.array(factors) - 1).max() < 1e-3:

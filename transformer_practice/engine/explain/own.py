@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_practice.engine.explain.stage import FEW, Explanation, Stage, listed
 from transformer_practice.engine.running import ENDLESS, Failed
-from transformer_practice.engine.runs import LEFT, Run, changed_arguments, runs_agree
+from transformer_practice.engine.runs import LEFT, SELF, Run, changed_arguments, runs_agree
 
 SEVERAL = 3  # changes that are said where little tells them apart
 FEWEST = 100  # below it, whole numbers agree by chance
@@ -18,7 +18,9 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
     Returns what is said of the whole pass, and a sentence, without its name, for each of the
     outputs that is right with a change of its own.
     """
-    if any(ENDLESS in run.failure for run in stage.own):
+    if any(ENDLESS in run.failure for run in stage.own) or SELF in stage.wrong:
+        return None, {}
+    if is_one_truth(stage):
         return None, {}
     apart = [n for n in names if n and not n.endswith(LEFT) and tells_much(stage, {n})]
     apart = apart if len(stage.wrong) > 1 and len(apart) <= FEW else []
@@ -51,6 +53,14 @@ def are_wrong(stage):
         not runs_agree(own, right) or changed_arguments([own])
         for own, right in zip(stage.own, stage.right, strict=True)
     ]
+
+
+def is_one_truth(stage):
+    """Tell whether all that is told is True or False, and wrong at special points alone."""
+    arrays = stage.right[0].outputs.values()
+    names = [at.name for at, wrong in zip(stage.points, are_wrong(stage), strict=True) if wrong]
+    generic = any(name.startswith("generic") for name in names)
+    return not generic and all(each.dtype == bool and each.size == 1 for each in arrays)
 
 
 def tells_much(stage, only=None):
