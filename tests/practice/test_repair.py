@@ -8,6 +8,7 @@ import pytest
 from helpers.sources import run_with_source
 
 from transformer_core import ops
+from transformer_core.layers import FeedForward
 from transformer_practice import examine
 from transformer_practice.engine import repair
 from transformer_practice.engine.answer import Answer
@@ -247,8 +248,8 @@ OTHER = [
 def drawn_tokens(probabilities, numbers):
     return np.argmax(np.cumsum(probabilities, axis=-1) >= numbers[:, None], axis=-1)
 """,
-        ">= numbers[:, None]`; but not yet here: a sum short of 1 by rounding; a sum short of 1, "
-        "and the last impossible.",
+        ">= numbers[:, None]`, at all points but these: a sum short of 1 by rounding; a sum short "
+        "of 1, and the last impossible.",
     ),
     (
         "HeadTransform",
@@ -260,7 +261,7 @@ class HeadTransform:
         y, active = self.activate(n)
         return y, (dense, norm, active)
 """,
-        "`self.norm.forward` and `self.activate` had changed places",
+        "line 5, `self.norm.forward(u)` and `self.activate(n)` had each other's function",
     ),
     (
         "complex_step",
@@ -371,9 +372,26 @@ def test_what_is_kept_in_self_belongs_in_the_cache():
         y, second = self.output.forward(active)
         return y, second
 
-    report = examine("FeedForward", forward)
-    (said,) = report.explanations
-    assert "not in self" in said and "changes the caller's self" in str(report)
+    def backward(self, dy, cache):
+        self.seen = [dy]
+        return FeedForward.backward(self, dy, cache)
+
+    for passes, said in ((forward, None), "not in self"), ((None, backward), "changes nothing"):
+        report = examine("FeedForward", *passes)
+        assert [said in each for each in report.explanations] == [True]
+        assert "changes the caller's self" in str(report)
+
+
+def test_a_call_in_another_is_not_exchanged_with_it():
+    def forward(x):
+        return one(x).clip(0), x
+
+    def one(x):
+        return x.copy()
+
+    changes = repair.changes_of([forward], {one.__code__: {}, forward.__code__: {}})
+    exchanged = [change for change in changes if "each other's function" in change.said]
+    assert not exchanged
 
 
 def test_one_number_at_one_point_is_no_product_by_chance():

@@ -201,8 +201,8 @@ def embed(v, scaled, positions=None):
 def positions_axis(v, length, past=0):
     """Return the positions that people count: (T,) or (B, T)."""
     numbers = np.arange(length)
-    firsts = past, 0, 1, 2, 2 * past
-    axis = {f"positions from {first}": first + numbers for first in firsts}
+    starts = past, 0, 1, 2, 2 * past
+    axis = {f"positions from {first}": first + numbers for first in starts}
     axis["the same position everywhere"] = numbers * 0 + max(past, 1)
     if (mask := v.maybe("attention_mask")) is not None and mask.shape[1] == length:
         axis["positions counted without padding"] = (mask.cumsum(1) - 1).clip(0)
@@ -256,7 +256,9 @@ def norm_step(name: str, source: str, others: tuple = ()) -> Step:
         x = merge_heads(x) if spread else x
         y = normalised(x, kind, eps, outside)[0]
         weight = scale(v, owner, form)
-        y = y * np.tile(weight, y.shape[-1] // np.size(weight))
+        y = y * (
+            np.tile(weight, y.shape[-1] // weight.size) if np.ndim(weight) else weight
+        )
         y = y + v[f"parameter.{owner}.bias"] if bias else y
         return split_heads(y, heads) if spread else y
 
@@ -951,8 +953,9 @@ def stream_backward(one):
 
 # The output layer, the loss, the tables
 
-NAMED = "mean of the counted tokens", "mean of all tokens", "sum"
-MEANS = {name: name for name in NAMED}
+MEANS = {
+    name: name for name in ("mean of the counted tokens", "mean of all tokens", "sum")
+}
 MEANS |= {"mean of the means of the sequences": "sequences"}
 MEANS |= {"sum divided by the number of sequences (B)": "B"}
 MEANS |= {"sum divided by the number of positions (T)": "T"}

@@ -128,15 +128,15 @@ class Answer:
         """Find small changes of the functions with which a pass, or an output of it, is right.
 
         As :class:`Search` does; "two" is a pair of changes, where there is no single one; of whole
-        numbers alone, none, for there are pairs that come to them by chance. "mostly" is a change
+        numbers alone, none, for there are pairs that come to them by chance. "generic" is a change
         with which the pass is right but at special points, and the names of these.
         """
         search = Search(self, stage, self.points_of(points), right, apart)
         found = {name: list(map(said_of, some)) for name, some in search.single(most).items()}
         if "" not in found and has_fractions(right) and (two := search.two()):
             found["two"] = [said_of(two)]
-        elif "" not in found and (mostly := search.mostly()):
-            found["mostly"] = [said_of(mostly[0]), *mostly[1]]
+        elif "" not in found and (generic := search.at_generic_points()):
+            found["generic"] = [said_of(generic[0]), *generic[1]]
         return found
 
     def mended(self, points: Sequence[str], right: Sequence[Run]) -> "Mended | None":

@@ -315,7 +315,13 @@ def writes_of(answer, stage):
     )
     if line:
         return [f"In {line}\nThis writes into the caller's array: {remedy}."]
-    return [KEPT] if SELF in stage.wrong else []
+    if SELF not in stage.wrong:
+        return []
+    return [
+        KEPT
+        if stage.name == "forward"
+        else "A backward pass returns gradients and changes nothing."
+    ]
 
 
 def verdict_of(stage):

@@ -53,6 +53,7 @@ AROUND = (  # what may be missing around an expression
 )
 REDUCTIONS = "sum", "mean", "max", "min", "var", "std", "argmax", "argsort", "sort", "cumsum"
 AXES = "-1", "0", "1", "-2", "(0, 1)"
+NUMPY = frozenset(dir(np))
 
 
 def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
@@ -144,7 +145,7 @@ def axes(node):
 def more_arguments(node, local):
     """Yield a call of something other than NumPy with one of the variables as an argument more."""
     match node:
-        case ast.Call(func, args, keywords) if last_name(func) not in dir(np):
+        case ast.Call(func, args, keywords) if last_name(func) not in NUMPY:
             given = {ast.unparse(each) for each in (*args, *(k.value for k in keywords))}
             for name, value in local.items():
                 if name.isidentifier() and name not in (*given, "self") and not callable(value):
@@ -155,7 +156,12 @@ def more_arguments(node, local):
 
 
 def rewritten(node, local):
-    """Yield what people write one for the other: a power and a product of matrices, and so on."""
+    """Yield what people write one for the other.
+
+    Such as a power and a product of matrices, a length and a product with a vector of length 1, a
+    product with a mask and a choice by it, one bound and two, a remainder and the number of a
+    group.
+    """
     new: list[ast.expr] = []
     match node:
         case ast.Call(outer, [ast.Call(within, args, named)], []):
@@ -199,7 +205,7 @@ def rewritten(node, local):
         case ast.Compare(left, [ast.Lt() | ast.LtE()], [_]):
             new += [filled("({1} >= 0) & {0}", node, left)]
     match node:
-        case ast.Call() if last_name(node.func) not in dir(np):
+        case ast.Call() if last_name(node.func) not in NUMPY:
             new += [filled("{0}.imag", node)]
         case ast.Name(name) if isinstance(local.get(name), np.ndarray):
             new += [filled("np.argsort({0}, axis=-1)", node)]
@@ -282,14 +288,18 @@ def exchanged_parameters(tree):
 
 
 def exchanged_calls(places):
-    """Yield two calls with their functions in each other's place, if one is not of NumPy."""
-    calls = [node for node, *_ in places if isinstance(node, ast.Call)]
-    for one, other in combinations(calls, 2):
-        names = [ast.unparse(each.func) for each in (one, other)]
-        own = any(last_name(each.func) not in dir(np) for each in (one, other))
-        if own and names[0] != names[1] and len(one.args) == len(other.args):
+    """Yield two calls with each other's function, if one is not of NumPy, nor in the other."""
+    calls = [(node, statement) for node, statement, _ in places if isinstance(node, ast.Call)]
+    for (one, statement), (other, _) in combinations(calls, 2):
+        of_numpy = all(last_name(each.func) in NUMPY for each in (one, other))
+        alike = len(one.args) == len(other.args)
+        if alike and not of_numpy and not (is_in(one, other) or is_in(other, one)):
             puts = Put(one, "func", None, other.func), Put(other, "func", None, one.func)
-            yield f"`{names[0]}` and `{names[1]}` had changed places", None, *puts
+            yield f"{shown(one)} and {shown(other)} had each other's function", statement, *puts
+
+
+def is_in(node, whole):
+    return any(each is node for each in ast.walk(whole))
 
 
 def alike_everywhere(places):
@@ -334,7 +344,8 @@ def others_for(node, local, owner):
     """Return what may stand for a variable, a number or a call: any array, any number or size.
 
     For a variable, and for all that a statement computes, also what it is with another value
-    subtracted, added, as a factor or a divisor.
+    subtracted, added, as a factor or a divisor, and with a mask; for the latter also with the
+    logarithm of an array added, which is what a shift before ``exp`` leaves to add.
     """
     name = ast.unparse(node)
     arrays = [n for n, v in local.items() if isinstance(v, np.ndarray) and n != name]

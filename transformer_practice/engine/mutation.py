@@ -185,7 +185,7 @@ def mutated(function, tree, said, statement, puts):
     try:
         with mutation.in_tree():
             code = compiled(tree, function)
-    except (SyntaxError, ValueError, TypeError):
+    except (SyntaxError, ValueError, TypeError, RecursionError):
         return None
     if code.co_freevars != function.__code__.co_freevars:
         return None

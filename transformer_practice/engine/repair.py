@@ -31,11 +31,11 @@ LARGE = 10_000  # whole numbers above it take for ever as exponents, and all mem
 FIT = 40  # pairs that are tried of those whose effects add up
 FEW = 3  # changes that mend some of the points, with which another one is sought
 LIKELY = 12  # changes that are tried with any other
-ALIKE = 2  # changes of those that come to the same: one of them may not go with another change
+ALIKE = 2  # changes that come to the same and are tried in pairs: one may change the same place
 ENTRIES, SAME = 6, 1e-7  # by which it is seen whether effects add up, and how nearly
-# changes of order, what leaves something out, too, and what is no change that a reader makes
+# what is said of changes: of another order, of it or of what is left out, of what no reader means
 MOVED = re.compile("` came (before|after) `")
-LESS = re.compile(f"{MOVED.pattern}| were left out")
+OMITTED_OR_MOVED = re.compile(f"{MOVED.pattern}| were left out")
 UNLIKELY = re.compile(
     r"`(\w+) \+ \w+` stood for `\1`|`np.where\(([^,]+), ([^,]+), .*` stood for `np.where\(\3, \2"
 )
@@ -89,7 +89,7 @@ class Search:
         until = until or process_time() + ENOUGH
         found: dict[str, list[Mutation]] = {}
         self.known: list[tuple[float, Mutation, np.ndarray]] = []
-        self.partly: list[tuple[Mutation, list[bool]]] = []  # with which some points are right
+        self.partial: list[tuple[Mutation, list[bool]]] = []  # with which some points are right
         for change, runs in self.tried(self.changes(), until):
             if self.holds(change, runs):
                 found.setdefault("", []).append(change)
@@ -109,7 +109,7 @@ class Search:
         if not any(name.startswith("generic") for name in names):  # they tell too little
             return None
         until = process_time() + ENOUGH
-        for change, right in self.partly[:FEW]:
+        for change, right in self.partial[:FEW]:
             order = sorted(range(len(right)), key=right.__getitem__)
             points, runs = [self.points[at] for at in order], [self.right[at] for at in order]
             search = Search(self.answer, self.stage, points, runs, first=change)
@@ -117,18 +117,18 @@ class Search:
                 return found
         return self.pair(until)
 
-    def mostly(self) -> tuple[Mutation, list[str]] | None:
+    def at_generic_points(self) -> tuple[Mutation, list[str]] | None:
         """Return a change with which every generic point is right, and the points that are not."""
-        for change, right in sorted(self.partly, key=lambda each: -sum(each[1])):
+        for change, right in sorted(self.partial, key=lambda each: -sum(each[1])):
             left = [
                 each.name for each, is_right in zip(self.points, right, strict=True) if not is_right
             ]
-            if not any(name.startswith("generic") for name in left):
+            if reads_all(change) and not any(name.startswith("generic") for name in left):
                 return change, left
         return None
 
     def know(self, change, run):
-        """Remember what the pass comes to with a change, the first of those that are alike."""
+        """Remember what the pass comes to with a change, of those that are alike the first two."""
         left = wrongness(run, self.right[0])
         worse = any(left[name] > self.wrong[name] + NEAR for name in left)
         all_left = np.inf if worse else sum(left.values())
@@ -186,7 +186,7 @@ class Search:
         if not only:
             right = list(map(runs_agree, runs, self.right))
             if right[0] and all(map(int.__ge__, right, self.well)):
-                self.partly.append((change, right))
+                self.partial.append((change, right))
         return False
 
     def runs_with(self, change, points):
@@ -270,7 +270,7 @@ def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) ->
             if tree and not (PAGE and any(isinstance(n, ast.While) for n in ast.walk(tree))):
                 variables = with_fields(local.get(code, {}))
                 found[own] = tree, {n: v for n, v in variables.items() if not is_large(v)}
-    for kind in (less, otherwise, missing):
+    for kind in (omissions_and_moves, replacements, additions):
         for own, (tree, variables) in found.items():
             for said, statement, *puts in kind(own, tree, variables):
                 mutation = mutated(own, tree, said, statement, puts)
@@ -278,22 +278,22 @@ def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) ->
                     yield mutation
 
 
-def less(function, tree, variables):
+def omissions_and_moves(function, tree, variables):
     """Return what may be left out of a function, then what may stand in another order."""
-    found = [e for e in edits_of(function, tree, variables) if LESS.search(e[0])]
+    found = [e for e in edits_of(function, tree, variables) if OMITTED_OR_MOVED.search(e[0])]
     return sorted(found, key=lambda edit: bool(MOVED.search(edit[0])))
 
 
-def otherwise(function, tree, variables):
+def replacements(function, tree, variables):
     """Return what else may be otherwise in a function."""
-    return [e for e in edits_of(function, tree, variables) if not LESS.search(e[0])]
+    return [e for e in edits_of(function, tree, variables) if not OMITTED_OR_MOVED.search(e[0])]
 
 
 def edits_of(function, tree, variables):
     return edits(tree, partial(names_alike, function, variables))
 
 
-def missing(_, tree, variables):
+def additions(_, tree, variables):
     """Yield what may be missing in a function."""
     return insertions(tree, variables)
 

@@ -47,8 +47,8 @@ def log_softmax(x):
     return y, y
 
 
-def log_softmax_backward(dy, cache):
-    return dy - np.exp(cache) * dy.sum(axis=-1, keepdims=True)
+def log_softmax_backward(dy, y):
+    return dy - np.exp(y) * dy.sum(axis=-1, keepdims=True)
 
 
 def log_softmax_points():

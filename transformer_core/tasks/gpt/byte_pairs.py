@@ -240,9 +240,9 @@ class BytePairs:
         return cls.of_file(path, content)
 
     @classmethod
-    def of_file(cls, path, content):
-        """Read the content of such a file; the path is for the messages."""
-        table = read_json(path, content)
+    def of_file(cls, path: str | Path, content: bytes) -> "BytePairs":
+        """Read the content of a file as :meth:`load` does; the path is for the messages."""
+        table = read_json(as_path(path), content)
         try:
             return cls(*read_table(table))
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -64,8 +64,9 @@ def explain(stage: Stage) -> tuple[Explanation, ...]:
     for name, said in apart.items():
         found[name] = f"{found[name]} It {said}" if found[name] else f"{name} {said}"
     open_ = [output for output in outputs if not found[output.name] and not whole]
+    telling = [each for each in open_ if each.is_of_truths or not each.is_of_small_numbers]
     misshapen = [output for output in outputs if output.has_another_shape]
-    changes = by_mutation(stage, [output.name for output in (*open_, *misshapen)])
+    changes = by_mutation(stage, [output.name for output in (*telling, *misshapen)])
     found |= changes | {
         output.name: f"{output.form} It {changes[output.name]}"
         for output in misshapen

@@ -25,7 +25,7 @@ from transformer_practice.engine.runs import (
 
 PROBES = 500  # other arguments that are tried at most
 USUAL = 1e-5, 1e-6, 1e-7, 1e-8, 1e-9  # what people write for an epsilon
-LEAST = 1e-12  # as good as none
+LEAST = 1e-12  # as good as 0
 STARTS = 1.1, 0.5, 2.0, 0.1  # from which a factor is looked for
 ROUNDS = 12
 KEPT = 1000  # other arrays in the cache that are tried, if a pass is one function; or fewer
@@ -333,7 +333,7 @@ def values_of(knob):
             "half as large": value // 2,
         }.items()
     elif type(value) is float:
-        yield f"left out, or as small as {LEAST:g}", LEAST
+        yield f"{LEAST:g}, as good as 0", LEAST
         yield from ((f"{usual:g}, and not {value:g}", usual) for usual in USUAL)
         yield f"1 - {name}", 1 - value
         yield f"{name}^2", value**2

@@ -145,6 +145,9 @@ def by_catalogue_apart(stage):
             groups[tuple(found)] = (*outputs, name), found
         else:
             rest.append(name)
+    if len(stage.wrong) > FEW:  # what explains some alone is no cause of all
+        few = [key for key, (names, _) in groups.items() if 2 * len(names) < len(stage.wrong)]
+        rest += [name for key in few for name in groups.pop(key)[0]]
     return [named(stage, names, found) for names, found in groups.values()], rest
 
 

@@ -70,10 +70,20 @@ class Output:
         return self.form.endswith(").")
 
     @property
+    def is_of_small_numbers(self) -> bool:
+        """Tell whether all it has are small whole numbers, which may agree by chance."""
+        own = np.concatenate([np.zeros(0), *(case.own.ravel() for case in self.all)])
+        own = own[np.isfinite(own)]
+        return not (own % 1).any() and np.abs(own).max(initial=0) < FEWEST
+
+    @property
     def tells_much(self) -> bool:
-        """Tell whether its numbers cannot be what they are by chance."""
-        own = np.concatenate([case.own.ravel() for case in self.all])
-        return bool(np.isfinite(own).all() and ((own % 1).any() or np.abs(own).max() >= FEWEST))
+        """Tell whether its numbers are finite, and cannot be what they are by chance."""
+        return not self.is_of_small_numbers and all(np.isfinite(c.own).all() for c in self.all)
+
+    @property
+    def is_of_truths(self) -> bool:
+        return any(case.others[self.name].dtype == bool for case in self.all)
 
     def explained(self) -> str:
         """Say what is wrong, if it is seen."""
@@ -266,8 +276,7 @@ def of_another(name, exercise, point):
 
 def by_truth(output):
     """Find truth values that are all inverted."""
-    booleans = output.all[0].others[output.name].dtype == bool
-    if not booleans:
+    if not output.is_of_truths:
         return ""
     if all(close(1 - case.own, case.right) for case in output.all):
         return f"{output.name} is True where it should be False, and the other way round."

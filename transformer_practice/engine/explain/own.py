@@ -1,5 +1,6 @@
 """What a small change of the reader's own functions puts right."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,20 +11,22 @@ from transformer_practice.engine.runs import LEFT, SELF, Run, changed_arguments,
 
 SEVERAL = 3  # changes that are said where little tells them apart
 FEWEST = 100  # below it, whole numbers agree by chance
+COMBINED = re.compile(r"`\([^`]+ [-*/+] [^`]+\)` stood for")  # one value with another
 
 
 def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | None, dict[str, str]]:
     """Find a change, or two, with which the pass is right at every point, or outputs of it are.
 
-    Returns what is said of the whole pass, and a sentence, without its name, for each of the
-    outputs that is right with a change of its own.
+    Or one with which it is right at every generic point. Returns what is said of the whole pass,
+    and a sentence, without its name, for each of the outputs that is right with a change of its
+    own.
     """
-    if any(ENDLESS in run.failure for run in stage.own) or SELF in stage.wrong:
+    endless = any(ENDLESS in run.failure for run in stage.own)
+    if endless or SELF in stage.wrong or is_one_truth(stage):
         return None, {}
-    if is_one_truth(stage):
-        return None, {}
-    apart = [n for n in names if n and not n.endswith(LEFT) and tells_much(stage, {n})]
-    apart = apart if len(stage.wrong) > 1 and len(apart) <= FEW else []
+    apart = [name for name in names if name and tells_much(stage, {name})]
+    if len(stage.wrong) == 1 or len(apart) > FEW or any(n.endswith(LEFT) for n in stage.wrong):
+        apart = []
     most = 1 if are_wrong(stage)[0] and tells_much(stage) else SEVERAL
     try:
         found = stage.repairs(*asked_at(stage), apart, most)
@@ -31,13 +34,18 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
         return None, {}
     outputs = [name for name in stage.wrong if name and not name.endswith(LEFT)]
     who = f"{listed(outputs, FEW)} {'is' if len(outputs) == 1 else 'are'}" if outputs else "It is"
-    if whole := found.pop("", []) or found.pop("two", []):
+    whole = found.pop("", []) or found.pop("two", [])
+    if is_one_number(stage):
+        whole = [said for said in whole if not COMBINED.search(said)]
+    if whole:
         first, *others = whole
         text = f"{who} right if, {first}." + "".join(f"\nOr if, {other}." for other in others)
         return Explanation(text), {}
-    if mostly := found.pop("mostly", []):
-        said, *points = mostly
-        return Explanation(f"{who} right if, {said}; but not yet here: {'; '.join(points)}."), {}
+    if generic := found.pop("generic", []):
+        said, *left = generic
+        return Explanation(
+            f"{who} right if, {said}, at all points but these: {'; '.join(left)}."
+        ), {}
     return None, {name: f"is right if, {said}." for name, (said,) in found.items()}
 
 
@@ -56,11 +64,15 @@ def are_wrong(stage):
 
 
 def is_one_truth(stage):
-    """Tell whether all that is told is True or False, and wrong at special points alone."""
-    arrays = stage.right[0].outputs.values()
-    names = [at.name for at, wrong in zip(stage.points, are_wrong(stage), strict=True) if wrong]
-    generic = any(name.startswith("generic") for name in names)
-    return not generic and all(each.dtype == bool and each.size == 1 for each in arrays)
+    """Tell whether all that is wrong is one True or False at one point."""
+    return is_one_number(stage) and all(a.dtype == bool for a in stage.right[0].outputs.values())
+
+
+def is_one_number(stage):
+    """Tell whether all that is wrong is one number at one point."""
+    pairs = zip(stage.right, are_wrong(stage), strict=True)
+    arrays = [array for right, wrong in pairs if wrong for array in right.outputs.values()]
+    return sum(map(np.size, arrays)) == 1
 
 
 def tells_much(stage, only=None):
