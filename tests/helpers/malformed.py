@@ -259,7 +259,7 @@ class Call(NamedTuple):
     function: Callable
     kinds: dict
     changes: tuple[str, ...] = ()  # what it may change: parameters
-    direct: bool = False  # it checks its own arguments: a message begins with the name of one
+    instead: dict | None = None  # of an argument: what a message names; None: anything
 
     def arguments(self):
         rng = np.random.default_rng(0)
@@ -306,22 +306,22 @@ class Table:
         To each class whose methods are called, an object.
     without : set of str
         What has nothing of its own to spoil, or is called by the package alone.
-    indirect : set of str, optional
-        What hands its arguments on unchecked: all else begins a message with the name of one.
-        Default: everything may.
+    indirect : dict of str to dict of str, optional
+        To a function, by its arguments: the words of which a message begins with one, if not with
+        the argument's name; ``"*"`` is anything, such as a file. All others are named themselves,
+        or, if shapes disagree, another argument is. Default: a message may name anything.
     """
 
     def __init__(self, file, rooms, lines, names=(), objects=(), without=(), indirect=None):
         self.file, self.lines, self.without = file, lines, set(without)
         self.names, self.objects = kinds_of(NAMES | dict(names)), dict(objects)
         self.public = {name: value for room in rooms for name, value in public_names(room)}
-        self.missing = []
+        self.indirect, self.missing = indirect, []
         self.calls = {}
         for name in (*lines, *(self.public.keys() - lines.keys() - self.without)):
             self.calls[name] = self.line(name)
-        direct = set() if indirect is None else self.calls.keys() - indirect
         self.calls = {
-            name: line._replace(direct=name in direct)
+            name: line if indirect is None else line._replace(instead=indirect.get(name, {}))
             for name, line in sorted(self.calls.items())
             if line
         }
@@ -367,6 +367,8 @@ class Table:
             assert not self.missing, f"{', '.join(sorted(self.missing))}: {where}"
             gone = [name for name in (*self.lines, *self.without) if not self.has(name)]
             assert not gone, f"{', '.join(sorted(gone))}: not public, take it out of {self.file}"
+            for name, arguments in (self.indirect or {}).items():
+                assert arguments.keys() <= lines[name].kinds.keys(), name
 
         @pytest.mark.parametrize("name", lines)
         def test_valid_calls_pass(name):
@@ -386,7 +388,7 @@ class Table:
 def spoil_and_call(call, name, spoiled, refused):
     """Spoil one argument of a call, and hold the function to what it may do with it."""
     values = call.arguments() | {name: spoiled}
-    refused = refused or not shapes_agree(call.kinds, values)
+    disagree = not refused and not shapes_agree(call.kinds, values)
     before = snapshot(values)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -394,14 +396,17 @@ def spoil_and_call(call, name, spoiled, refused):
             call.function(**values)
         except ValueError as error:
             assert MESSAGE.match(str(error)), f"{name}: {error}"
-            if call.direct:
-                known = {*values}.union(*(v for v in values.values() if isinstance(v, dict)))
-                assert known & {*re.findall(r"\w+", str(error).partition(":")[0])}, error
+            if call.instead is not None:
+                words = call.instead.get(name, "").split()
+                held = values if disagree else {name: spoiled}
+                known = {*held, *words}.union(*(v for v in held.values() if isinstance(v, dict)))
+                named = re.findall(r"\w+", str(error).partition(":")[0])
+                assert "*" in words or known & {*named}, f"{name}: {error}"
             changes = ()
         except Exception as error:
             raise AssertionError(f"{name}={spoiled!r}: expected a ValueError") from error
         else:
-            assert not refused, f"{name}: taken as {spoiled!r}"
+            assert not refused and not disagree, f"{name}: taken as {spoiled!r}"
             changes = call.changes
     for argument, value in values.items():
         assert argument in changes or same(before[argument], value), argument

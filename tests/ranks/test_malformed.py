@@ -108,7 +108,15 @@ WITHOUT = {
     "guarded",
 }
 # What calls an array or a rank by another name than the argument's.
-INDIRECT = {f"Communicator.{name}" for name in ("all_gather", "broadcast", "exchange", "receive")}
-INDIRECT |= {"Communicator.send", "Communicator.swap"}
+INDIRECT = {
+    "Communicator.all_gather": {"piece": "array axis"},
+    "Communicator.broadcast": {"root": "rank"},
+    "Communicator.exchange": {"parts": "array"},
+    "Communicator.receive": {"source": "rank"},
+    "Communicator.reduce_scatter": {"array": "axis"},
+    "Communicator.send": {"to": "rank"},
+    "Communicator.swap": {"outgoing": "array rank", "sources": "rank"},
+    "unflatten": {"like": "buffer"},
+}
 RANKS = Table("tests/ranks/test_malformed.py", [ranks], LINES, without=WITHOUT, indirect=INDIRECT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = RANKS.tests()

@@ -175,6 +175,10 @@ LINES = {
         lambda path: byte_pairs.BytePairs.load(path) if path != "valid" else None,
         path=Choice("valid", ["", None, 3, [], "no/such/file", "\0", __file__]),
     ),
+    "BytePairs.of_file": {
+        "path": Choice("tokenizer", ["", None, 3, []]),
+        "content": Choice(PAIRS.to_file(), [b"", b"{}", b"[]", b"null", b"text", b"\xff"]),
+    },
     "BytePairs.save": call(
         lambda path: PAIRS.save(path) if path != "valid" else None,
         path=Choice("valid", ["", None, 3, []]),
@@ -235,10 +239,28 @@ ROOMS = [
     reconstruction, dates, counts, documents, interpolated, masking, mini_bert, wordpiece,
     byte_pairs, pretokens, gpt_windows, kneser_ney, writing,
 ]  # fmt: skip
-INDIRECT = {  # they name what is in an argument: a file, the tokens, what a model is given
-    "BytePairs.load", "DateReader.probability", "Reconstructor.loss_and_gradients", "best_weights",
-    "join_texts", "load_wordpiece", "masked_batches", "measure", "read_documents",
-    "train_byte_pairs",
-}  # fmt: skip
+# What is in an argument: a file, the tokens, what a model is given; or what does not fit it.
+INDIRECT = {
+    "BytePairs": {"tokens": "special"},
+    "BytePairs.load": {"path": "*"},
+    "BytePairs.of_file": {"content": "tokenizer"},
+    "DateReader.probability": {"answer": "texts"},
+    "Interpolated": {"vocabulary": "blocks"},
+    "KneserNey": {"vocabulary": "ids"},
+    "Reconstructor.loss_and_gradients": {"inputs": "x", "targets": "target"},
+    "Trigrams": {"vocabulary": "blocks"},
+    "best_weights": {"one": "weight", "other": "weight", "number": "kinds"},
+    "bits_per_byte": {"ids": "losses", "sizes": "ids"},
+    "frequencies": {"vocabulary": "blocks"},
+    "interpolated": {"vocabulary": "blocks"},
+    "join_texts": {"texts": "text"},
+    "load_wordpiece": {"path": "*"},
+    "mask": {"vocabulary": "ids"},
+    "masked_batches": {"blocks": "ids size", "vocabulary": "ids"},
+    "measure": {"inputs": "ids"},
+    "read_documents": {"path": "*"},
+    "train_byte_pairs": {"special": "tokens"},
+    "train_wordpiece": {"vocabulary": "texts"},
+}
 TASKS = Table("tests/tasks/test_malformed.py", ROOMS, LINES, NAMES, OBJECTS, WITHOUT, INDIRECT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = TASKS.tests()

@@ -131,7 +131,13 @@ WITHOUT = {
     "rounded_arrays",
 }
 # What names a parameter, a file, a step or a setting.
-INDIRECT = {"Run.load_checkpoint", "Run.read", "Run.save_checkpoint", "train", "train_on_disk"}
+INDIRECT = {
+    "Run.load_checkpoint": dict.fromkeys(("saved", "loaded"), "parameters checkpoint"),
+    "Run.read": {"name": "*"},
+    "Run.save_checkpoint": {"saved": "parameters"},
+    "train": {"steps": "batches", "max_norm": "step"},
+    "train_on_disk": {"width": "spec", "learning_rate": "step", "batch": "sequences"},
+}
 FILE = "tests/training/test_malformed.py"
 TRAINING = Table(FILE, [training], LINES, without=WITHOUT, indirect=INDIRECT)
 test_the_table_is_complete, test_valid_calls_pass, test_what_is_malformed_is_named = (

@@ -174,7 +174,7 @@ IDS = np.array([[CLS, 7, 8, SEP]])
             "ids: expected a token to mask, got only special tokens",
         ),
         (lambda rng: mask(IDS, 8, rng), "ids: expected ids from 0 to 7, got 8"),
-        (lambda rng: pack([[7, 8]], 5), "expected at least 3 tokens, got 2"),
+        (lambda rng: pack([[7, 8]], 5), "documents: expected at least 3 tokens, got 2"),
         (
             lambda rng: next(masked_batches(IDS, 2, V, 0)),
             "size: expected at most the 1 blocks, got 2",
@@ -182,5 +182,5 @@ IDS = np.array([[CLS, 7, 8, SEP]])
     ],
 )
 def test_bad_input_is_named(rng, call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         call(rng)

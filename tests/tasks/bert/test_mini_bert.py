@@ -137,7 +137,7 @@ IDS = np.arange(5, 29).reshape(2, 12)
 )
 def test_what_cannot_be_measured_is_named(bert, change, message):
     arguments = {"inputs": IDS, "targets": IDS, "masked": IDS > 4} | change
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         measure(bert, **arguments)
 
 
