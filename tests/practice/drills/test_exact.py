@@ -42,29 +42,42 @@ def test_matrices_are_read(text):
     assert is_equal(parse(text, MATRIX), exact([[1, 2], [3, 4]]))
 
 
+A_NUMBER = "a number such as 3, -2/7 or 0.5"
+A_ROW = "3 numbers, as in 1, 2, 3"
+A_MATRIX = "2 rows of 2 numbers, as in 1, 2; 3, 4"
+
+
 @pytest.mark.parametrize(
-    "texts, like, expected",
+    "text, like, expected",
     [
-        (
-            ["", "1, 2", "1/0", "1/2/3", "1e3", "1/00", "x"],
-            NUMBER,
-            "a number such as 3, -2/7 or 0.5",
-        ),
-        (["1, 2", "1, 2, ", "1; 2; 3"], ROW, "3 numbers, as in 1, 2, 3"),
-        (["1, 2, 3, 4", "1, 2; 3"], MATRIX, "2 rows of 2 numbers, as in 1, 2; 3, 4"),
+        ("", NUMBER, A_NUMBER),
+        ("1, 2", NUMBER, A_NUMBER),
+        ("1/0", NUMBER, A_NUMBER),
+        ("1/2/3", NUMBER, A_NUMBER),
+        ("1e3", NUMBER, A_NUMBER),
+        ("1/00", NUMBER, A_NUMBER),
+        ("x", NUMBER, A_NUMBER),
+        ("1, 2", ROW, A_ROW),
+        ("1, 2, ", ROW, A_ROW),
+        ("1; 2; 3", ROW, A_ROW),
+        ("1, 2, 3, 4", MATRIX, A_MATRIX),
+        ("1, 2; 3", MATRIX, A_MATRIX),
     ],
 )
-def test_another_form_is_refused_with_what_was_expected(texts, like, expected):
+def test_another_form_is_refused_with_what_was_expected(text, like, expected):
+    with pytest.raises(ValueError) as error:
+        parse(text, like)
+    assert str(error.value) == f"answer: expected {expected}, got {text.strip()!r}"
+
+
+@pytest.mark.parametrize("like, expected", [(NUMBER, A_NUMBER), (ROW, A_ROW), (MATRIX, A_MATRIX)])
+def test_a_form_says_what_is_expected(like, expected):
     assert form(like) == expected
-    for text in texts:
-        with pytest.raises(ValueError) as error:
-            parse(text, like)
-        assert str(error.value) == f"answer: expected {expected}, got {text.strip()!r}"
 
 
-def test_the_example_of_a_form_is_read():
-    for like in (ROW, MATRIX):
-        assert parse(form(like).partition("as in ")[2], like).shape == like.shape
+@pytest.mark.parametrize("like", [ROW, MATRIX])
+def test_the_example_of_a_form_is_read(like):
+    assert parse(form(like).partition("as in ")[2], like).shape == like.shape
 
 
 @pytest.mark.parametrize(
