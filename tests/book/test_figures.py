@@ -167,7 +167,8 @@ def typed_numbers(drawn):
     """
     typed = re.sub(r"\{.*?\}", "", drawn["metadata"]["mystnb"]["image"]["alt"])
     code = ast.unparse(ast.parse("".join(drawn["source"])))  # without comments
-    labels = re.findall(r"<!-- (.*?) -->", json.dumps(drawn["outputs"], ensure_ascii=False))
+    drawings = [output.get("data", {}).get("image/svg+xml", "") for output in drawn["outputs"]]
+    labels = re.findall(r"<!-- (.*?) -->", "\n".join("".join(lines) for lines in drawings))
     return numbers(typed) - numbers(code) - numbers(" ".join(labels))
 
 
@@ -176,7 +177,8 @@ def test_a_number_of_an_alternative_text_is_a_field_a_setting_or_a_label():
     source = "rate = 1_000  # not 7\nglue('curve', fig)"
     right = cell(source, [svg], alt="It ends at {end:.2f}, with 1,000 steps above 0.5.")
     assert typed_numbers(right) == set()
-    wrong = cell(source, [svg], alt="It ends at 0.12, after 7 steps, above 5e-1 {who}.")
+    said = {"data": {"text/plain": ["<!-- 0.12 -->"]}}  # no label
+    wrong = cell(source, [said, svg], alt="It ends at 0.12, after 7 steps, above 5e-1 {who}.")
     assert typed_numbers(wrong) == {0.12, 7}
 
 
