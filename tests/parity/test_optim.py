@@ -24,19 +24,21 @@ def groups(leaves):
     ]
 
 
-# Ours and theirs, each with its settings.
+# Ours and theirs, each with its settings, and how theirs takes the parameters.
 OPTIMIZERS = {
-    "SGD": (SGD, {}, torch.optim.SGD, {}),
-    "momentum": (SGD, {"momentum": 0.9}, torch.optim.SGD, {"momentum": 0.9}),
-    "Adam": (Adam, {}, torch.optim.Adam, {}),
+    "SGD": ((SGD, {}), (torch.optim.SGD, {}), dict.values),
+    "momentum": ((SGD, {"momentum": 0.9}), (torch.optim.SGD, {"momentum": 0.9}), dict.values),
+    "Adam": ((Adam, {}), (torch.optim.Adam, {}), dict.values),
     "Adam, other betas": (
-        *(Adam, {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3}),
-        *(torch.optim.Adam, {"betas": (0.8, 0.95), "eps": 1e-3}),
+        (Adam, {"beta1": 0.8, "beta2": 0.95, "eps": 1e-3}),
+        (torch.optim.Adam, {"betas": (0.8, 0.95), "eps": 1e-3}),
+        dict.values,
     ),
-    "AdamW": (AdamW, {"weight_decay": 0.1}, torch.optim.AdamW, {}),  # in groups
+    "AdamW": ((AdamW, {"weight_decay": 0.1}), (torch.optim.AdamW, {}), groups),
     "AdamW, all decayed": (
-        *(AdamW, {"weight_decay": 0.1, "undecayed": ()}),
-        *(torch.optim.AdamW, {"weight_decay": 0.1}),
+        (AdamW, {"weight_decay": 0.1, "undecayed": ()}),
+        (torch.optim.AdamW, {"weight_decay": 0.1}),
+        dict.values,
     ),
 }
 
@@ -64,9 +66,9 @@ def train(rng, name, clipped, differentiate):
     encoder = Reconstructor(spec, 1, rng, final_norm=True)
     parameters = encoder.parameters()
     leaves = {n: torch.tensor(a, requires_grad=True) for n, a in parameters.items()}
-    ours, settings, theirs, their_settings = OPTIMIZERS[name]
-    ours = ours(parameters, PEAK, **settings)
-    theirs = theirs(groups(leaves) if name == "AdamW" else leaves.values(), PEAK, **their_settings)
+    (our_kind, our_settings), (their_kind, their_settings), taken = OPTIMIZERS[name]
+    ours = our_kind(parameters, PEAK, **our_settings)
+    theirs = their_kind(taken(leaves), PEAK, **their_settings)
     rates, clippings = schedule(theirs), 0
     for step in range(1, STEPS + 1):
         batch = normal(rng, (2, 4, 5, 6))
