@@ -128,15 +128,17 @@ def test_dropout_is_drawn_anew_for_each_sequence_and_reproducible(rng):
     twice = [np.concatenate([array, array]) for array in batch]
     parallel = DataParallel(model, counted)
 
-    def loss(seed):
-        """A seed, or a generator as it is."""
-        return parallel.loss_and_gradients(*twice, rng=np.random.default_rng(seed))[0]
+    def loss(generator):
+        return parallel.loss_and_gradients(*twice, rng=generator)[0]
 
-    assert loss(1) == loss(1) != loss(2)
+    one, same, other = (loss(np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert one == same != other
     generator, resumed = np.random.default_rng(1), np.random.default_rng(7)
-    assert loss(generator) != loss(generator)
+    first, second = loss(generator), loss(generator)
     resumed.bit_generator.state = generator.bit_generator.state
-    assert loss(resumed) == loss(generator)
+    third, third_resumed = loss(generator), loss(resumed)
+    assert first == one and second != first
+    assert third_resumed == third
 
 
 def test_however_a_batch_is_cut_the_same_is_dropped(rng):
