@@ -157,10 +157,10 @@ def test_a_rank_that_was_away_takes_over_weights_and_velocity():
             local.meet(Group(communicator, [0, 2]))
         if communicator.rank != 2:
             local.catch_up(Group(communicator, [0, 1]))
-        before = local.shared.copy(), local.velocity.copy()
+        before = {"shared before": local.shared.copy(), "velocity before": local.velocity.copy()}
         train()
         local.meet(communicator)
-        return parameters | dict(enumerate([*before, local.shared, local.velocity]))
+        return parameters | before | {"shared": local.shared, "velocity": local.velocity}
 
     first, *others = on_threads(3, join)
     for other in others:
