@@ -143,10 +143,12 @@ def assert_close(found, expected, tolerance=1e-9):
 
 
 def assert_same_bits(found, expected):
-    """Compare arrays by names: dtypes, shapes and all digits."""
+    """Compare arrays by names: dtypes, shapes and all bits, of which -0.0 has another than 0.0."""
     assert found.keys() == expected.keys()
     for name, array in expected.items():
         np.testing.assert_array_equal(found[name], array, name, strict=True)
+        bits, expected_bits = (np.ascontiguousarray(a).tobytes() for a in (found[name], array))
+        assert bits == expected_bits, name
 
 
 def assert_every_parameter_moves(parameters, grads):
