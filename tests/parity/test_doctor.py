@@ -71,8 +71,7 @@ def theirs_of(ours, given, settings, wrong="", dtype=torch.float64, decoded=0):
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """Work in a folder of the test's own."""
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
