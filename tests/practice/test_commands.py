@@ -555,7 +555,8 @@ def write_everything(folder):
             if places(exercise) and exercise.name != GROUPED:
                 functions = filter(None, (exercise.forward, exercise.backward))
                 for title, function in zip(titles_of(exercise), functions, strict=True):
-                    own, right = (n.partition(".")[0] for n in (title, function.__qualname__))
+                    own = title.partition(".")[0]
+                    right = function.__qualname__.partition(".")[0]
                     lines.append(f"from {function.__module__} import {right} as {own}\n")
         write(folder, "".join(lines), chapter)
 
