@@ -177,7 +177,7 @@ LINES = {
     ),
     "BytePairs.of_file": {
         "path": Choice("tokenizer", ["", None, 3, []]),
-        "content": Choice(PAIRS.to_file(), [b"", b"{}", b"[]", b"null", b"text", b"\xff"]),
+        "content": Choice(PAIRS.to_file(), [b"", b"{}", b"[]", b"null", b"\xff", "{}", None]),
     },
     "BytePairs.save": call(
         lambda path: PAIRS.save(path) if path != "valid" else None,

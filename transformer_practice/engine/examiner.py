@@ -265,7 +265,8 @@ def put_into_words(answer, stages, own):
                 if witness:
                     said = f"cannot be judged yet: {witness}\nMend the forward pass first."
             else:
-                said = f"{'fits' if fits else 'does not fit'} your forward pass: {first}"
+                at = f' at the point "{points[0].name}"' if fits else ""
+                said = f"{'fits' if fits else 'does not fit'} your forward pass{at}: {first}"
             if not fits and (mended := after_mending(answer, stages[0], own)):
                 how, stage, explained = mended
                 said = f"{how}, {verdict_of(stage)}" if stage.wrong else f"{how}, right."

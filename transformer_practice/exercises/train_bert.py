@@ -118,7 +118,7 @@ def draw_points():
         generic.variant("a share of less than one token", share=0.01),
         generic.variant("fewer candidates than lots", ids=few),
         generic.variant("every token", share=1.0),
-        point("generic, other sizes", 0.45, 3, 7),
+        point("generic, other sizes", 0.55, 3, 7),
     ]
 
 

@@ -16,6 +16,7 @@ from transformer_core.foundation.checks import (
     as_list,
     check_choice,
     check_ids,
+    check_kind,
     check_positive_int,
     check_shape,
 )
@@ -242,7 +243,7 @@ class BytePairs:
     @classmethod
     def of_file(cls, path: str | Path, content: bytes) -> "BytePairs":
         """Read the content of a file as :meth:`load` does; the path is for the messages."""
-        table = read_json(as_path(path), content)
+        table = read_json(as_path(path), check_kind("content", content, bytes))
         try:
             return cls(*read_table(table))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
