@@ -400,3 +400,13 @@ def test_one_number_at_one_point_is_no_product_by_chance():
 
     report = examine("steps_to_half", steps_to_half)
     assert not report.right and " times what it should be" not in "".join(report.explanations)
+
+
+def test_a_number_in_an_exponent_stays_a_number():
+    def count_bert_parameters(vocabulary, length, width, hidden, layers):
+        total = (vocabulary + length) * width
+        for _ in range(layers):
+            total += 4 * width**2 + 2 * width * hidden + hidden + 3 * width
+        return total + width * vocabulary  # it would be width**total, and so on in each round
+
+    assert not examine("count_bert_parameters", count_bert_parameters).right

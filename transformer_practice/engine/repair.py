@@ -274,7 +274,7 @@ def changes_of(functions: Sequence[Callable], local: Mapping[CodeType, dict]) ->
         for own, (tree, variables) in found.items():
             for said, statement, *puts in kind(own, tree, variables):
                 mutation = mutated(own, tree, said, statement, puts)
-                if mutation and not UNLIKELY.match(said):
+                if mutation and not UNLIKELY.match(said) and not any(map(is_power, puts)):
                     yield mutation
 
 
@@ -331,6 +331,13 @@ class Reads(ast.NodeVisitor):
         if isinstance(assignment.target, ast.Name) and assignment.target.id not in self.given:
             self.names.add(assignment.target.id)
         self.visit(assignment.target)
+
+
+def is_power(put):
+    """Tell whether a value stands for a number in an exponent: a power of it may take for ever."""
+    exponent = isinstance(put.owner, ast.BinOp) and isinstance(put.owner.op, ast.Pow)
+    number = exponent and put.field == "right" and isinstance(put.owner.right, ast.Constant)
+    return number and not isinstance(put.new, ast.Constant)
 
 
 def is_large(value):
