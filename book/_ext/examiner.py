@@ -87,11 +87,11 @@ class Confusion(SphinxDirective):
 
 
 def blind(findings):
-    """How the reports on eight sets of unseen answers were graded."""
+    """How the reports on nine sets of unseen answers were graded."""
     folder = ROOT / "tests/practice"
     sets = {
         f"{number.capitalize()} set": read_toml(folder / f"unseen_{number}.toml")["answer"]
-        for number in ("eighth", "seventh", "sixth", "fifth", "fourth", "third")
+        for number in ("ninth", "eighth", "seventh", "sixth", "fifth", "fourth", "third")
     }
     parts = [read_toml(path)["answer"] for path in sorted(folder.glob("unseen/*.toml"))]
     sets["First set"] = sum(parts, [])
@@ -99,7 +99,7 @@ def blind(findings):
     answers = [answer for each in sets.values() for answer in each]
     right = len(second) + sum(answer["kind"] == "right" for answer in answers)
     rows = [graded(title, found) for title, found in sets.items()]
-    rows.insert(1, graded("of these, two mistakes", [a for a in sets["Eighth set"] if "two" in a]))
+    rows.insert(1, graded("of these, two mistakes", [a for a in sets["Ninth set"] if "two" in a]))
     rows.append(graded("Second set", [each for exercise in second for each in exercise["wrong"]]))
     return "\n".join(
         [
