@@ -21,6 +21,13 @@ from transformer_practice.exercises import every_exercise, find_exercise
 from transformer_practice.exercises.many_machines import norm_over_ranks
 
 
+@pytest.fixture(autouse=True)
+def without_own_lines(request, monkeypatch):
+    """Leave the lines of an answer as they are, unless a test asks for changes."""
+    if not request.node.get_closest_marker("own_lines"):
+        monkeypatch.setattr(repair, "CHANGES", 0)
+
+
 def layer_norm(x, gamma, beta, eps=1e-5):
     mean = x.mean(axis=-1, keepdims=True)
     deviation = np.sqrt(((x - mean) ** 2).mean(axis=-1, keepdims=True) + eps)
@@ -201,21 +208,20 @@ def test_two_mistakes_at_once_are_found():
         (last_row, "dx is wrong along axis 1 (T) at the last one only"),
     ],
 )
-def test_what_needs_no_catalogue_is_said(backward, text, monkeypatch):
-    monkeypatch.setattr(repair, "CHANGES", 0)
+def test_what_needs_no_catalogue_is_said(backward, text):
     report = said(backward)
     assert not report.right and report.mistakes == ()
     assert text in report.whole()
 
 
-def test_what_is_not_known_is_said_to_be_unknown(monkeypatch):
-    monkeypatch.setattr(repair, "CHANGES", 0)
+def test_what_is_not_known_is_said_to_be_unknown():
     report = said(noisy)
     assert not report.right and report.mistakes == ()
     assert "not like any mistake that I know" in report.whole()
     assert "yours" in report.whole() and "expected" in report.whole()
 
 
+@pytest.mark.own_lines
 def test_a_backward_pass_belongs_to_the_readers_own_forward_pass(monkeypatch):
     def forward(x, gamma, beta, eps=1e-5):
         y, cache = layer_norm(x, gamma, beta, eps)
@@ -267,6 +273,7 @@ def test_what_moves_its_argument_is_told_to_write_the_old_number_back():
     assert "caller's array: keep the old number, and write that back." in str(report)
 
 
+@pytest.mark.own_lines
 def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_pass():
     def forward(x):
         x -= x.max(axis=-1, keepdims=True)
@@ -498,8 +505,7 @@ def gradient_of_layer_norm(gamma_counts=True, mean=np.mean):
         ),
     ],
 )
-def test_of_a_layer_norm_the_reason_is_found(forward, backward, text, monkeypatch):
-    monkeypatch.setattr(repair, "CHANGES", 0)
+def test_of_a_layer_norm_the_reason_is_found(forward, backward, text):
     assert text in op(forward, backward=backward)
 
 
@@ -863,9 +869,7 @@ def test_a_theorem_says_what_the_norm_is():
 
 
 @pytest.mark.slow
-def test_of_many_wrong_outputs_none_is_explained_by_an_argument(monkeypatch):
-    monkeypatch.setattr(repair, "CHANGES", 0)
-
+def test_of_many_wrong_outputs_none_is_explained_by_an_argument():
     def backward(self, dy, cache):
         dx, grads = EncoderLayer.backward(self, dy**3, cache)
         return dx, grads
