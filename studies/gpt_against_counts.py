@@ -1,30 +1,24 @@
 """The GPT of the command line against the counts of the same tokens, and both mixed."""
 
 import time
-from functools import cache
 
 import numpy as np
 
-from transformer_core.foundation.files import from_safetensors
+from studies.counting import prepared
 from transformer_core.models import Sampling
-from transformer_core.tasks.gpt.byte_pairs import BytePairs
 from transformer_core.tasks.gpt.kneser_ney import KINDS, KneserNey
 from transformer_core.tasks.gpt.recipe import (
     DEFAULTS,
     MEASURED,
-    TOKENIZER,
-    TOKENS,
     build,
     learning_rate,
     make_optimizer,
     mixture_weights,
-    prepare,
 )
 from transformer_core.tasks.gpt.windows import (
     best_weights,
     bits_per_byte,
     mix,
-    token_bytes,
     token_losses,
     windows,
 )
@@ -35,7 +29,6 @@ from transformer_core.training import train
 # without rows for pairs and with them: 0.3 s of processor time a step, and 0.32.
 STEPS, LONG, WITH_PAIRS = 3200, 6000, 5200
 PAIRS, POINTS = 32_768, 10
-SHARES = 0.5, 1.0  # of the tokens, in the order of reading, that are counted
 PROMPTS = "Return the ", "If the argument ", "A class that "
 COOLER = Sampling(0.7)
 
@@ -47,30 +40,12 @@ def runs():
     yield {"steps": WITH_PAIRS, "seed": 0, "pairs": PAIRS}
 
 
-@cache
-def prepared():
-    """The tokens of the parts of the text, the byte pairs, and the bytes of each token."""
-    files = prepare(dict(DEFAULTS))
-    ids, _ = from_safetensors(TOKENS, files[TOKENS])
-    pairs = BytePairs.of_file(TOKENIZER, files[TOKENIZER])
-    return ids, pairs, token_bytes(pairs)
-
-
-@cache
-def counted(share):
-    """What is found by counting the first of the tokens: the counts, and the seconds it took."""
-    ids, _, sizes = prepared()
-    begin = time.process_time()
-    counts = KneserNey(ids["training"][: int(share * len(ids["training"]))], len(sizes))
-    return counts, time.process_time() - begin
-
-
 def run(steps, seed, pairs=0, points=POINTS):
     """One training, measured on the held-out names as it goes on, alone and in the mixture."""
-    ids, tokens, sizes = prepared()
+    ids, pairs, sizes = prepared()
     settings = DEFAULTS | {"seed": seed, "pairs": pairs}
     gpt = build(settings)
-    counts, _ = counted(1.0)
+    counts = KneserNey(ids["training"], len(sizes))
     of_counts = {part: counts.losses(ids[part]) for part in MEASURED}
     kinds = [counts.kinds(ids[part]) for part in MEASURED]
     curve = []
@@ -116,17 +91,8 @@ def run(steps, seed, pairs=0, points=POINTS):
         "minutes": round((time.process_time() - begin) / 60, 1),
         "curve": curve,
         "losses": [round(float(record["loss"]), 3) for record in history[99::100]],
-        "counts": [
-            {
-                "share": share,
-                "bits": bits(part.losses(ids["held_out"])),
-                "seconds": round(seconds, 2),
-            }
-            for share in SHARES
-            for part, seconds in [counted(share)]
-        ],
         "texts": [
-            prompt + "".join(write(gpt, tokens, prompt, rng, COOLER, tokens=60))
+            prompt + "".join(write(gpt, pairs, prompt, rng, COOLER, tokens=60))
             for prompt in PROMPTS
         ],
     }
