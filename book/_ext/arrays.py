@@ -43,10 +43,16 @@ def expanded(rule, letters, sizes):
     return entries
 
 
+@cache
+def compiled(text):
+    return compile(text, "<sum>", "eval")
+
+
 def evaluated(sums, values):
     """The array of which each entry is a sum of entries of other arrays, given by their names."""
     shape = tuple(1 + last for last in max(sums))
-    entries = [eval(text, FUNCTIONS | values) for text in sums.values()]
+    names = FUNCTIONS | values
+    entries = [eval(compiled(text), names) for text in sums.values()]
     return np.reshape(entries, shape)
 
 

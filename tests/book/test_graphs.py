@@ -54,16 +54,19 @@ def loss(graph, key, value, seen_by=None):
 
     seen_by: the only child that is given the other value.
     """
-    values = {}
+    values = {each: node.value for each, node in graph.nodes.items()}
+    others = set()  # the nodes that have another value
+    if not seen_by:
+        values[key] = value
+        others.add(key)
     for node in graph.nodes.values():
-        if node.key == key and not seen_by:
-            values[node.key] = value
-            continue
-        seen = [
-            value if parent == key and seen_by in (None, node.key) else values[parent]
-            for parent in node.of
-        ]
-        values[node.key] = node.by(*seen) if node.of else node.value
+        if node.key == seen_by or others & {*node.of}:
+            seen = [
+                value if (parent, node.key) == (key, seen_by) else values[parent]
+                for parent in node.of
+            ]
+            values[node.key] = node.by(*seen)
+            others.add(node.key)
     return sum(np.sum(values[node.key] * node.cotangent) for node in outputs(graph))
 
 
@@ -175,8 +178,10 @@ def test_every_graph_of_a_section_backward_has_steps_in_the_text_before_it():
     still = [
         name
         for page in (ROOT / "book").glob("*.md")
-        for section in re.findall(r"^## Backward.*\n(?:(?!## ).*\n)*", read(page), re.MULTILINE)
-        for before, name in re.findall(r"((?s:.*?))^```\{graph\} (\w+)", section, re.MULTILINE)
+        for section in re.split(r"^## ", read(page), flags=re.MULTILINE)
+        if section.startswith("Backward")
+        for parts in [re.split(r"^```\{graph\} (\w+)", section, flags=re.MULTILINE)]
+        for before, name in zip(parts[::2], parts[1::2], strict=False)
         if "\n% step " not in before
     ]
     assert still == []
@@ -194,11 +199,10 @@ def gradients_in(returned):
 
 def drawn_passes(name):
     """The backward passes that a description calls itself and whose gradients are drawn."""
-    returned = []
+    returned, file = [], str(graphs.GRAPHS / f"{name}.py")
 
     def watch(frame, event, value):
-        caller = frame.f_back and frame.f_back.f_code.co_filename
-        if event == "return" and caller == str(graphs.GRAPHS / f"{name}.py"):
+        if event == "return" and frame.f_back and frame.f_back.f_code.co_filename == file:
             returned.append((frame.f_code, value))
 
     sys.setprofile(watch)
