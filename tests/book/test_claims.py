@@ -113,7 +113,7 @@ def test_a_bound_that_is_rounded_inwards_is_found():
 
 def unguarded_searches(source):
     """Where a best setting is taken from a list of them, and nobody asks whether it is the last."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source if "min" in source else "")):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "min":
             of_settings = re.match("RATES|PEAKS|rates|peaks", ast.unparse(node.args[0]))
             if of_settings and any(option.arg == "key" for option in node.keywords):

@@ -1,9 +1,9 @@
 """How the tests read pages and notebooks."""
 
+import json
 import re
+from functools import cache
 from pathlib import Path
-
-import nbformat
 
 ROOT = Path(__file__).parents[2]
 # True in a browser as soon as all of a page is laid out.
@@ -20,11 +20,21 @@ def imported(text):
     return set(re.findall(r"^ *(?:import|from) (\w+)", text, re.MULTILINE))
 
 
+class Node(dict):
+    """An object of JSON whose values are attributes, too."""
+
+    __getattr__ = dict.__getitem__
+
+
 def cells(path, kind):
-    notebook = nbformat.read(path, as_version=4)
-    return [cell for cell in notebook.cells if cell.cell_type == kind]
+    return [
+        Node(cell, source="".join(cell.source))
+        for cell in json.loads(read(path), object_hook=Node)["cells"]
+        if cell.cell_type == kind
+    ]
 
 
+@cache
 def prose(path):
     """The text of a page, or of a notebook's Markdown cells, without its blocks of code."""
     if path.suffix == ".ipynb":
