@@ -144,10 +144,14 @@ def collect(modules):
     texts, attributes = {}, set()
     while True:
         before = texts
-        texts = {(m, part): modules[m].text(part, attributes) for m, part in needed}
+        texts = before | {  # by now a class may have more methods
+            (m, part): modules[m].text(part, attributes)
+            for m, part in needed
+            if (m, part) not in before or isinstance(modules[m].parts[part], ast.ClassDef)
+        }
         if texts == before:
             break
-        for (name, _), text in texts.items():
+        for (name, _), text in texts.items() - before.items():
             module = modules[name]
             for used in names(text) & (module.inside.keys() | module.parts.keys()):
                 needed.add(origin(name, used, modules))
