@@ -97,7 +97,7 @@ def one_file(root: Path = ROOT) -> str:
         sections.append("\n".join([module.title, *texts]))
         used = names(sections[-1])
         imports |= {line for n, line in module.outside.items() if n in used}
-    header = modules[SCRIPT].header
+    header = ast.get_source_segment(modules[SCRIPT].source, modules[SCRIPT].docstring)
     text = "\n\n".join([header, *sorted(imports), *sections])
     text = ruff(text, "check", "--quiet", "--fix", "--select=I")
     return ruff(text, "format", "--config=format.skip-magic-trailing-comma=true")
@@ -194,8 +194,7 @@ class Module:
 
     def __init__(self, source, name):
         self.source, self.in_script = source, name == SCRIPT
-        docstring, *statements = ast.parse(source).body
-        self.header = ast.get_source_segment(source, docstring)
+        self.docstring, *statements = ast.parse(source).body
         path = name.partition(".")[2].replace(".", "/")
         self.title = "# The encoder, and its training" if self.in_script else f"# {path}.py"
         self.parts, self.inside, self.outside = {}, {}, {}
@@ -226,7 +225,7 @@ class Module:
         short = ast.unparse(Shortener(attributes).visit(deepcopy(node)))
         edits = {old: new for old, new in EDITS.get(part, {}).items() if complete or old in short}
         change = Mutant(part, "", "this part", edits, "")
-        for start, end, new in sorted(places(short, change), reverse=True):
+        for start, end, new in sorted(places(short, change), reverse=True) if edits else ():
             short = short[:start] + new + short[end:]
         return "\n".join(map(bare, short.splitlines()))
 
