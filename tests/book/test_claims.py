@@ -111,11 +111,15 @@ def test_a_bound_that_is_rounded_inwards_is_found():
 # Searches
 
 
+SETTINGS = "RATES|PEAKS|rates|peaks"
+
+
 def unguarded_searches(source):
     """Where a best setting is taken from a list of them, and nobody asks whether it is the last."""
-    for node in ast.walk(ast.parse(source if "min" in source else "")):
+    searches = re.search(SETTINGS, source) and "min" in source
+    for node in ast.walk(ast.parse(source)) if searches else ():
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "min":
-            of_settings = re.match("RATES|PEAKS|rates|peaks", ast.unparse(node.args[0]))
+            of_settings = re.match(SETTINGS, ast.unparse(node.args[0]))
             if of_settings and any(option.arg == "key" for option in node.keywords):
                 yield ast.unparse(node)
         if isinstance(node, ast.Subscript) and re.match("rates|peaks", ast.unparse(node.value)):

@@ -1,14 +1,13 @@
 """How figures come onto the pages: their colours, their texts, and what moves."""
 
 import ast
-import json
 import re
 import xml.etree.ElementTree as ET
 
 import figures
 import matplotlib.pyplot as plt
 import pytest
-from helpers.texts import ROOT, cells, read
+from helpers.texts import ROOT, cells, notebook, read
 
 from book import plots
 
@@ -117,14 +116,14 @@ def test_two_figures_of_a_page_share_no_name(drawing):
 
 def test_an_alternative_text_is_filled_with_what_cells_glue():
     drawn = cell("", alt="It ends at {end:.2f}, after {steps} steps, {who}.")
-    notebook = {
+    filled = {
         "cells": [
             cell("", [glued("end", "np.float64(0.12345)"), glued("steps", ["30"])]),
             cell("", [glued("who", "'SGD'")]),
             drawn,
         ]
     }
-    text = figures.alternative_text(drawn, notebook)
+    text = figures.alternative_text(drawn, filled)
     assert text == "It ends at 0.12, after 30 steps, SGD."
 
 
@@ -144,12 +143,11 @@ def test_a_figure_of_a_page_is_found_by_its_key():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_figures_of_a_notebook_are_vectors_with_texts(path):
-    notebook = json.loads(read(path))
     for drawn in cells(path, "code"):
         kinds = {kind for output in drawn.outputs for kind in output.get("data", ())}
         assert "image/png" not in kinds, drawn.source
         if "image/svg+xml" in kinds:  # and every field of the text is glued
-            assert len(figures.alternative_text(drawn, notebook)) > 40, drawn.source
+            assert len(figures.alternative_text(drawn, notebook(path))) > 40, drawn.source
 
 
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
@@ -184,7 +182,7 @@ def test_a_number_of_an_alternative_text_is_a_field_a_setting_or_a_label():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_no_measured_number_is_typed_into_an_alternative_text(path):
-    for drawn in json.loads(read(path))["cells"]:
+    for drawn in notebook(path).cells:
         if "mystnb" in drawn["metadata"]:
             assert typed_numbers(drawn) == set(), "glue it, and name its key in braces"
 

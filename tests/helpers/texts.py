@@ -26,10 +26,15 @@ class Node(dict):
     __getattr__ = dict.__getitem__
 
 
+@cache
+def notebook(path):
+    return json.loads(read(path), object_hook=Node)
+
+
 def cells(path, kind):
     return [
         Node(cell, source="".join(cell.source))
-        for cell in json.loads(read(path), object_hook=Node)["cells"]
+        for cell in notebook(path).cells
         if cell.cell_type == kind
     ]
 
