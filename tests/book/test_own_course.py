@@ -98,7 +98,7 @@ def test_errors_without_a_number_are_null(folder, capsys):
     assert found["errors"]["dx"] == {"generic": None, "generic, other sizes": None}
 
 
-@pytest.mark.parametrize("processes", ["spawn", None])
+@pytest.mark.parametrize("processes", [pytest.param("spawn", marks=pytest.mark.slow), None])
 def test_where_nothing_forks_it_is_the_same(folder, capsys, monkeypatch, processes):
     mean = ANSWER.replace("@ w\n", "@ w[::-1]\n", 1).replace("windows)", "windows) / len(dy)")
     (folder / "answers.py").write_text(mean)
