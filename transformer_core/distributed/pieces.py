@@ -86,9 +86,9 @@ def cut(
         pieces[name] = array.copy()
         if how := cut_of(name, cuts):
             check_axis(name, array, how.axis)
-            indices = indices_of_ranks(array, how, communicator)
             check_sections(name, array, how, sum(how.sections))
-            pieces[name] = array.take(indices[communicator.rank], how.axis)
+            (indices,) = indices_of(array, how, communicator, [communicator.rank])
+            pieces[name] = array.take(indices, how.axis)
     return pieces
 
 
@@ -105,7 +105,8 @@ def gather(
     for name, array in arrays.items():
         if how := cut_of(name, cuts):
             array = communicator.all_gather(array, how.axis)
-            indices = np.concatenate(indices_of_ranks(array, how, communicator))
+            ranks = range(communicator.size)
+            indices = np.concatenate(indices_of(array, how, communicator, ranks))
             check_sections(name, array, how, len(indices))
             _, first = np.unique(indices, return_index=True)
             array = array.take(first, how.axis)
@@ -122,8 +123,8 @@ def check_sections(name, array, how, length):
         )
 
 
-def indices_of_ranks(array, how, communicator):
-    """Return which entries along the axis that is cut each rank has.
+def indices_of(array, how, communicator, ranks):
+    """Return which entries along the axis that is cut each of some ranks has.
 
     Where it has no sections, it is as long as the array.
     """
@@ -138,16 +139,16 @@ def indices_of_ranks(array, how, communicator):
             bounds = [len(section) * (rank // sharers + i) // pieces for i in (0, 1)]
             yield section[slice(*bounds)]
 
-    return [np.concatenate([*of_rank(rank)]) for rank in range(communicator.size)]
+    return [np.concatenate([*of_rank(rank)]) for rank in ranks]
 
 
 def of_first(array, how, communicator):
     """Return the entries of a rank's piece that no rank before it has."""
     if not how.copies:
         return array
-    indices = indices_of_ranks(array, how, communicator)
-    earlier = np.concatenate([np.arange(0), *indices[: communicator.rank]])
-    new = ~np.isin(indices[communicator.rank], earlier)
+    ranks = range(communicator.rank + 1)
+    *before, own = indices_of(array, how, communicator, ranks)
+    new = ~np.isin(own, np.concatenate([np.arange(0), *before]))
     return array.compress(new, how.axis)
 
 
