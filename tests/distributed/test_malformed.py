@@ -1,5 +1,7 @@
 """Malformed input to ranks: collectives, groups, cut layers, schedules, costs."""
 
+from functools import cache
+
 import numpy as np
 from helpers.malformed import (
     RNG,
@@ -45,7 +47,7 @@ from transformer_core.layers import (
 from transformer_core.layers.layer import Layer
 from transformer_core.models import Bert, Gpt, StackSpec
 from transformer_core.optim import SGD, AdamW
-from transformer_core.ranks import Communicator
+from transformer_core.ranks import Communicator, on_threads
 from transformer_core.tasks.reconstruction import Reconstructor
 
 
@@ -53,7 +55,7 @@ def seeded():
     return np.random.default_rng(0)
 
 
-def bert(heads=2, hidden=7, vocabulary=9, layers=2):
+def bert(heads=2, hidden=7, vocabulary=9, layers=1):
     spec = LayerSpec(6, AttentionSpec(heads), hidden, "pre", dtype="float64")
     return Bert(spec, StackSpec(vocabulary, 4, layers), seeded(), tied=True)
 
@@ -85,45 +87,53 @@ OBJECTS = {
     "RowParallel": distributed.RowParallel(Linear(6, 7, seeded(), "float64"), G, ALONE),
     "VocabularyEmbedding": VocabularyEmbedding(EMBEDDING, G, ALONE),
 }
-BERT = bert()
 BUCKET = Bucket(Two().parameters(), ALONE)
 IDS = np.array([[3, 1, 3, 5], [0, 2, 1, 8]])
 X = seeded().normal(size=(2, 4, 6))
 RING = distributed.ring_attention(X, X, X, ALONE)[1], ALONE
 
 
-def with_bert(work, **how):
-    """Call ``work(model, ...)`` on two ranks, with a BERT that is cut."""
-    return on_two(lambda c, **given: work(TensorParallelBert(BERT, c, **how), **given))
+@cache
+def pieces(kind, sequence, **sizes):
+    """Cut a model over two ranks, once for all calls."""
+    model = (bert if kind is TensorParallelBert else gpt)(**sizes)
+    return on_threads(2, lambda c: kind(model, c, sequence))
+
+
+def with_cut(kind, work, sizes=(), sequence=False):
+    """Call ``work(model, ...)`` on two ranks, with a model that is cut; some arguments are its."""
+
+    def on_both(**given):
+        models = pieces(kind, sequence, **{name: given.pop(name) for name in sizes})
+
+        def on_rank(c):
+            model = models[c.rank]
+            model.communicator.queues = c.queues  # without what an error left in the last ones
+            work(model, **given)
+
+        return on_threads(2, on_rank)
+
+    return on_both
 
 
 def with_piped(work):
     """Call ``work(stage, ...)`` on two ranks, with a stage of a BERT."""
-    return on_two(lambda c, **given: work(PipelineBert(BERT, c), **given))
+    model = bert(layers=2)
+    return on_two(lambda c, **given: work(PipelineBert(model, c), **given))
 
 
 def of_batches(stage, batches, **arrays):
     stage.in_micro_batches([tuple(arrays.values())] if batches == "valid" else batches)
 
 
-def of_cut_bert(communicator, ids, targets, masked, keep, **sizes):
-    model = TensorParallelBert(bert(**sizes), communicator)
-    model.loss_and_gradients(ids, targets, masked, keep)
-
-
 def gpt(heads=2):
     attention = AttentionSpec(heads, 4, 3, key_heads=1, transform="qk_norm_rotary")
     spec = LayerSpec(6, attention, 7, "pre", dtype="float64")
-    return Gpt(spec, StackSpec(9, 4, 2), seeded())
+    return Gpt(spec, StackSpec(9, 4, 1), seeded())
 
 
-def of_cut_gpt(communicator, heads, **given):
-    TensorParallelGpt(gpt(heads), communicator).loss_and_gradients(**given)
-
-
-def with_gpt(work):
-    """Call ``work(model, ...)`` on two ranks, with a GPT that is cut."""
-    return on_two(lambda c, **given: work(TensorParallelGpt(gpt(), c), **given))
+def loss_and_gradients(model, **given):
+    model.loss_and_gradients(**given)
 
 
 def backward_of_encoder(model, dy):
@@ -195,22 +205,24 @@ CUT = {
     "ParallelSelfAttention.forward": {"x": "B T 6", "keep": "mask B 2 T T"},
     "RowParallel.forward": {"x": "... 6"},
     "SequenceParallelEncoder.backward": call(
-        with_bert(backward_of_encoder, sequence=True), dy="2 4 6"
+        with_cut(TensorParallelBert, backward_of_encoder, sequence=True), dy="2 4 6"
     ),
     "SequenceParallelEncoder.forward": call(
-        with_bert(lambda model, **given: model.encoder.forward(**given), sequence=True),
+        with_cut(
+            TensorParallelBert, lambda model, **given: model.encoder.forward(**given), sequence=True
+        ),
         x="B S 6",
         keep="mask B 2 S S",
     ),
     "TensorParallelBert": call(
-        on_two(of_cut_bert),
+        with_cut(TensorParallelBert, loss_and_gradients, ("heads", "hidden", "vocabulary")),
         heads=Choice(2, [1, 3]),
         hidden=Choice(7, [1]),
         vocabulary=Choice(9, [1]),
         **MASKED,
     ),
     "TensorParallelGpt": call(
-        on_two(of_cut_gpt),
+        with_cut(TensorParallelGpt, loss_and_gradients, ("heads",)),
         heads=Choice(2, [1, 3]),
         ids="ids B 4",
         targets="answers B 4",
@@ -246,14 +258,12 @@ CUT = {
     ),
 }
 
-for kind, with_model, stack in (
-    (TensorParallelBert, with_bert, "encoder"),
-    (TensorParallelGpt, with_gpt, "decoder"),
-):
-    fused = {"a": "anything 6", f"m.{stack}.layer_0.attention.branch.output.weight": "anything 6 9"}
-    CUT[f"{kind.__name__}.norm"] = call(with_model(kind.norm), grads=GRADS)
+for kind in (TensorParallelBert, TensorParallelGpt):
+    output = f"m.{kind.stack}.layer_0.attention.branch.output.weight"
+    fused = {"a": "anything 6", output: "anything 6 9"}
+    CUT[f"{kind.__name__}.norm"] = call(with_cut(kind, kind.norm), grads=GRADS)
     for way in ("cut", "gather"):
-        line = call(with_model(getattr(kind, way)), arrays=Named(free=True, **fused))
+        line = call(with_cut(kind, getattr(kind, way)), arrays=Named(free=True, **fused))
         CUT[f"{kind.__name__}.{way}"] = line
 
 PIPELINE = {
