@@ -1,6 +1,7 @@
 """A BERT on ranks is the BERT of one process: gradients, drops, training, checkpoints, bytes."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,13 +22,23 @@ both = pytest.mark.parametrize("sequence", [False, True], ids=["tensor", "sequen
 sizes = pytest.mark.parametrize("size", [1, 2, 3, 4])
 placements = pytest.mark.parametrize("placement", ["pre", "post"])
 ties = pytest.mark.parametrize("tied", [True, False], ids=["tied", "own"])
+QUICK = [(0.0, True, "pre"), (0.3, False, "post")]
+models = pytest.mark.parametrize(
+    "dropout, tied, placement",
+    [
+        pytest.param(
+            *model,
+            id=f"{model[0]}-{'tied' if model[1] else 'own'}-{model[2]}",
+            marks=[] if model in QUICK else pytest.mark.slow,
+        )
+        for model in product([0.0, 0.3], [True, False], ["pre", "post"])
+    ],
+)
 
 
 @both
-@sizes
-@placements
-@ties
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
+@models
 def test_gradients_are_those_of_one_process(size, sequence, placement, tied, dropout):
     model, inputs = bert(placement, tied, dropout), batch(np.random.default_rng(3))
     assert_gradients_of_one_process(TensorParallelBert, model, inputs, size, sequence)
@@ -104,7 +115,7 @@ def test_training_with_clipping_and_dropout_ends_where_one_process_does(
 def test_what_every_rank_has_stays_the_same_bit_for_bit(sequence):
     def work(c):
         model = TensorParallelBert(bert(dropout=0.2, dtype="float32"), c, sequence)
-        Training(model).run(range(3))
+        Training(model).run(range(2))
         parameters = model.parameters()
         return {name: parameters[name] for name in replicated(parameters, model.cuts)}
 
@@ -200,7 +211,7 @@ def test_an_optimiser_of_its_parameters_clips_by_the_norm_of_all_ranks():
         model = TensorParallelBert(bert(), c)
         for optimizer in (SGD(model.parameters(), 0.1), SGD(model.parameters, 0.1)):
             rng = np.random.default_rng(3)
-            for _ in range(3):
+            for _ in range(2):
                 optimizer.step(model.loss_and_gradients(*batch(rng))[1], 0.5)
         return model.gather(model.parameters())
 

@@ -24,7 +24,12 @@ from transformer_core.optim.clipping import global_norm
 from transformer_core.ranks import Communicator, on_threads
 
 KEY_HEADS = 1, 2, 3, 4, 6, 12
-FITTING = [(g, n) for g, n in product(KEY_HEADS, (1, 2, 3, 4)) if g % n == 0 or n % g == 0]
+QUICK = [(1, 1), (1, 2), (2, 4), (6, 3)]  # a head of keys for one rank, for two; two for each
+FITTING = [
+    pytest.param(g, n, marks=[] if (g, n) in QUICK else pytest.mark.slow)
+    for g, n in product(KEY_HEADS, (1, 2, 3, 4))
+    if g % n == 0 or n % g == 0
+]
 fitting = pytest.mark.parametrize("key_heads, size", FITTING)
 both = pytest.mark.parametrize("sequence", [False, True], ids=["tensor", "sequence"])
 WIDTHS = K, 3  # of a key and a value
@@ -46,7 +51,9 @@ def test_gradients_are_those_of_one_process(key_heads, size, sequence):
 @pytest.mark.equation("eq:tied-vocabulary-parallel")
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "own"])
 @pytest.mark.parametrize("transform", [None, "rotary_halves", "qk_norm_rotary_halves"])
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(
+    "size", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_tables_and_transforms_of_every_kind(size, transform, tied):
     model, inputs = gpt(12, tied, transform, bias=False), batch(np.random.default_rng(3))
     assert_gradients_of_one_process(TensorParallelGpt, model, inputs, size)
@@ -72,9 +79,9 @@ def test_ranks_in_turn_have_the_same_head_of_keys():
 @pytest.mark.equation("eq:shared-key-heads")
 @fitting
 def test_a_rank_holds_the_parameters_that_the_formula_says(key_heads, size):
-    whole = gpt(key_heads).parameters()
-    cuts = cuts_of(TensorParallelGpt(gpt(key_heads), Communicator()))
-    pieces = on_threads(size, lambda c: TensorParallelGpt(gpt(key_heads), c).parameters())
+    model = gpt(key_heads)
+    whole, cuts = model.parameters(), cuts_of(TensorParallelGpt(model, Communicator()))
+    pieces = on_threads(size, lambda c: TensorParallelGpt(model, c).parameters())
     total = sum(array.size for of_rank in pieces for array in of_rank.values())
     once = sum(array.size for name, array in whole.items() if name in cuts)
     on_all = sum(whole[name].size for name in replicated(whole, cuts))
@@ -125,12 +132,14 @@ def gpt_of_equal_widths(key_heads):
 @cache
 def trained_alone(key_heads):
     model = gpt(key_heads, dropout=0.2)
-    losses = Training(model).run(range(4))
+    losses = Training(model).run(range(3))
     return {"losses": np.array(losses)} | model.parameters()
 
 
 @both
-@pytest.mark.parametrize("key_heads, size", [(1, 2), (1, 3), (2, 4)])
+@pytest.mark.parametrize(
+    "key_heads, size", [(1, 2), pytest.param(1, 3, marks=pytest.mark.slow), (2, 4)]
+)
 def test_training_with_clipping_and_dropout_ends_where_one_process_does(key_heads, size, sequence):
     def work(c):
         return train_cut(c, sequence, key_heads=key_heads, dropout=0.2)
@@ -145,7 +154,7 @@ def test_copies_stay_the_same_bit_for_bit(sequence):
 
     def work(c):
         model = TensorParallelGpt(gpt(2, dropout=0.2), c, sequence)
-        Training(model).run(range(4))
+        Training(model).run(range(2))
         parameters = model.parameters()
         of_keys = {n: a[..., -sum(WIDTHS) :] for n, a in parameters.items() if "key_va" in n}
         return {n: parameters[n] for n in replicated(parameters, model.cuts)}, of_keys
@@ -158,18 +167,23 @@ def test_copies_stay_the_same_bit_for_bit(sequence):
         assert_same_bits(whole, ranks[0][0])
 
 
-@pytest.mark.parametrize("after", [1, 2, 4])
-def test_a_checkpoint_of_four_ranks_goes_on_with_any_number(after):
-    def first(c):
+@cache
+def saved_by_four():
+    def work(c):
         training = Training(TensorParallelGpt(gpt(2, dropout=0.2), c))
         training.run(range(2))
         return training.gathered()
 
-    saved = on_threads(4, first)[0]
+    return on_threads(4, work)[0]
+
+
+@pytest.mark.parametrize("after", [1, 2, 4])
+def test_a_checkpoint_of_four_ranks_goes_on_with_any_number(after):
+    saved = saved_by_four()
 
     def second(c):
         training = Training(TensorParallelGpt(gpt(2, dropout=0.2), c), saved)
-        training.run(range(2, 4))
+        training.run(range(2, 3))
         return training.gathered()[0]
 
     alone = {n: a for n, a in trained_alone(2).items() if n != "losses"}

@@ -33,7 +33,7 @@ Training = partial(cut_models.Training, batch=batch)
 def train_cut(communicator, sequence=False, **settings):
     """Train a cut model; return the losses and the whole parameters."""
     model = TensorParallelGpt(gpt(**settings), communicator, sequence)
-    losses = Training(model).run(range(4))
+    losses = Training(model).run(range(3))
     return {"losses": np.array(losses)} | model.gather(model.parameters())
 
 
