@@ -62,12 +62,16 @@ class Layer:
             raise ValueError(
                 f"arrays: expected names of parameters, got {min(unknown)!r}"
             )
+        of_parts: dict[str, dict[str, np.ndarray]] = {}
         for name, array in arrays.items():
             part, _, rest = name.partition(".")
             if rest:
-                self.sublayers()[part].set_parameters({rest: array})
+                of_parts.setdefault(part, {})[rest] = array
             else:
                 setattr(self, name, array)
+        sublayers = self.sublayers()
+        for part, own in of_parts.items():
+            sublayers[part].set_parameters(own)
 
 
 class Wrapper(Layer):
