@@ -1,6 +1,7 @@
 """A pipeline is one process, cut; its schedules are counted slot by slot."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,7 +32,9 @@ from transformer_core.optim.clipping import global_norm
 from transformer_core.ranks import on_threads
 from transformer_core.training import train
 
+slow = pytest.mark.slow
 both = pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
+every_number = pytest.mark.parametrize("stages", [1, 2, 3, pytest.param(4, marks=slow)])
 grid = pytest.mark.parametrize(
     "stages, batches", [(1, 1), (1, 4), (2, 1), (2, 5), (3, 2), (4, 4), (4, 9), (8, 3)]
 )
@@ -86,23 +89,36 @@ def assert_parts_of(stages, loss, grads):
             np.testing.assert_allclose(grad, grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
 
 
-@pytest.mark.equation("eq:pipeline-backward")
-@both
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
-def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
-    loss, grads = whole(build(tied))
+@cache
+def of_one_process(tied):
+    return whole(build(tied))
+
+
+@cache
+def of_stages(stages, tied, schedule):
+    """The loss, the gradients, what was sent, and the norm of each stage."""
 
     def work(c):
         model = build(tied)
         stage = PipelineBert(model, c, schedule)
-        mine, stage_grads = stage.in_micro_batches(micro_batches())
-        assert stage_grads.keys() == stage.parameters().keys()
+        loss, grads = stage.in_micro_batches(micro_batches())
+        assert grads.keys() == stage.parameters().keys()
+        whole = model.parameters()
         for name, array in stage.parameters().items():
-            assert array is model.parameters()[name]
-        return mine, stage_grads
+            assert array is whole[name]
+        sent = {operation: traffic.bytes for operation, traffic in c.sent.items()}
+        return loss, grads, sent, stage.norm(grads)
 
-    found = on_threads(stages, work, patience=20)
+    return on_threads(stages, work, patience=20)
+
+
+@pytest.mark.equation("eq:pipeline-backward")
+@both
+@pytest.mark.parametrize("tied", [True, False])
+@every_number
+def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
+    loss, grads = of_one_process(tied)
+    found = [(mine, part) for mine, part, *_ in of_stages(stages, tied, schedule)]
     assert {name for _, part in found for name in part} == grads.keys()
     assert_parts_of(found, loss, grads)
     if tied:
@@ -112,41 +128,33 @@ def test_the_stages_have_the_gradients_of_one_process(stages, tied, schedule):
 
 @pytest.mark.equation("eq:global-norm-sharded")
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@every_number
 def test_the_norm_counts_every_parameter_once(stages, tied):
-    def work(c):
-        stage = PipelineBert(build(tied), c)
-        return stage.norm(stage.in_micro_batches(micro_batches())[1])
-
-    expected = global_norm(whole(build(tied))[1])
-    norms = on_threads(stages, work)
+    expected = global_norm(of_one_process(tied)[1])
+    norms = [norm for *_, norm in of_stages(stages, tied, one_forward_one_backward)]
     assert norms == [norms[0]] * stages
     assert norms[0] == pytest.approx(expected, rel=1e-13)
 
 
 @both
 def test_the_schedules_give_the_same_bits(schedule):
-    def work(c, order):
-        return PipelineBert(build(), c, order).in_micro_batches(micro_batches())
+    def work(c):
+        return PipelineBert(build(), c, schedule).in_micro_batches(micro_batches())
 
-    expected = on_threads(2, work, gpipe)
-    for (loss, grads), (other, others) in zip(on_threads(2, work, schedule), expected, strict=True):
+    expected = of_stages(2, True, gpipe)
+    for (loss, grads), (other, others, *_) in zip(on_threads(2, work), expected, strict=True):
         assert loss == other
         assert_same_bits(grads, others)
 
 
 @both
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@every_number
 def test_the_stages_send_what_the_formula_says(stages, tied, schedule):
-    def work(c):
-        PipelineBert(build(tied), c, schedule).in_micro_batches(micro_batches())
-        return c.sent
-
     sent = {"pipeline": 0, "tied": 0, "broadcast": 0}
-    for rank in on_threads(stages, work):
-        for operation, traffic in rank.items():
-            sent[operation] += traffic.bytes
+    for _, _, of_stage, _ in of_stages(stages, tied, schedule):
+        for operation, count in of_stage.items():
+            sent[operation] += count
     positions = sum(ids.size for ids, _, masked, *_ in micro_batches() if masked.any())
     cut, table = positions * WIDTH * 8, VOCABULARY * WIDTH * 8
     assert sent == {
@@ -187,7 +195,7 @@ def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(tied, schedul
 
     def trained(model):
         optimizer = SGD(model.parameters(), 0.1)
-        history = train(model, optimizer, [columns] * 3, 3, max_norm=0.1, progress=False)
+        history = train(model, optimizer, [columns] * 2, 2, max_norm=0.1, progress=False)
         return [record["loss"] for record in history], model.parameters()
 
     def work(c):
@@ -212,30 +220,34 @@ def test_a_norm_that_is_not_finite_is_told_by_every_rank():
     on_threads(2, work)
 
 
-@pytest.mark.equation("eq:pipeline-recompute")
-@both
-@pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
-def test_stages_drop_alike_in_both_passes(stages, recompute, schedule):
-    """The seed is the first that the generator draws; a process alone drops stage by stage."""
-    seed = int(np.random.default_rng(6).integers(2**63))
-    loss, grads = whole_with_drops(build(dropout=0.3), seed, stages)
-
+@cache
+def of_dropping_stages(stages, recompute, schedule):
     def work(c):
         stage = PipelineBert(build(dropout=0.3), c, schedule, recompute=recompute)
         return stage.in_micro_batches(micro_batches(), np.random.default_rng(6))
 
-    assert_parts_of(on_threads(stages, work, patience=20), loss, grads)
+    return on_threads(stages, work, patience=20)
+
+
+@cache
+def dropping_alone(stages):
+    """The seed is the first that the generator draws; a process alone drops stage by stage."""
+    seed = int(np.random.default_rng(6).integers(2**63))
+    return whole_with_drops(build(dropout=0.3), seed, stages)
+
+
+@pytest.mark.equation("eq:pipeline-recompute")
+@both
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("stages", [1, pytest.param(2, marks=slow), 3, pytest.param(4, marks=slow)])
+def test_stages_drop_alike_in_both_passes(stages, recompute, schedule):
+    assert_parts_of(of_dropping_stages(stages, recompute, schedule), *dropping_alone(stages))
 
 
 @pytest.mark.equation("eq:pipeline-recompute")
 @both
 def test_a_pass_that_is_run_again_gives_the_same_bits(schedule):
-    def work(c, recompute):
-        stage = PipelineBert(build(dropout=0.3), c, schedule, recompute=recompute)
-        return stage.in_micro_batches(micro_batches(), np.random.default_rng(6))
-
-    pairs = zip(on_threads(3, work, False), on_threads(3, work, True), strict=True)
+    pairs = zip(*(of_dropping_stages(3, again, schedule) for again in (False, True)), strict=True)
     for (loss, grads), (again, others) in pairs:
         assert loss == again
         assert_same_bits(others, grads)
@@ -243,10 +255,10 @@ def test_a_pass_that_is_run_again_gives_the_same_bits(schedule):
 
 @pytest.mark.equation("eq:pipeline-recompute")
 @both
-@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("stages", [1, 2, pytest.param(4, marks=slow)])
 def test_a_stage_that_runs_its_passes_again_keeps_their_inputs_and_one_cache(stages, schedule):
-    batch = micro_batches()[0]  # six times: all micro-batches keep the same
-    live = live_activations(schedule(stages, 6))
+    batch = micro_batches()[0]  # five times: all micro-batches keep the same
+    live = live_activations(schedule(stages, 5))
 
     def work(c, recompute, batches):
         stage = Watched(build(), c, schedule, recompute=recompute)
@@ -254,8 +266,8 @@ def test_a_stage_that_runs_its_passes_again_keeps_their_inputs_and_one_cache(sta
         return stage.most
 
     alone = on_threads(stages, work, False, [batch])
-    kept = on_threads(stages, work, False, [batch] * 6)
-    again = on_threads(stages, work, True, [batch] * 6)
+    kept = on_threads(stages, work, False, [batch] * 5)
+    again = on_threads(stages, work, True, [batch] * 5)
     for s in range(stages):
         x = batch[0].size * WIDTH * 8 if s else 0  # the first stage is given ids alone
         cache = alone[s] - x
