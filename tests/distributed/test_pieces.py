@@ -18,7 +18,7 @@ from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
 from transformer_core.optim.clipping import global_norm
 from transformer_core.ranks import on_threads
 
-SIZES = [1, 2, 3, 4]
+SIZES = [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)]
 CUT = {"query_key_value", "hidden", "tokens", "readout"}
 CUTS = {"hidden.bias": Cut(0)}
 
@@ -26,22 +26,24 @@ CUTS = {"hidden.bias": Cut(0)}
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "own"])
 @pytest.mark.parametrize("size", SIZES)
 def test_pieces_make_up_the_whole(size, tied):
-    arrays = bert(tied=tied).parameters()
+    model = bert(tied=tied)
+    arrays = model.parameters()
     moments = {f"first_moment.{name}": array for name, array in arrays.items()}
 
-    def work(c, whole):
-        model = TensorParallelBert(bert(tied=tied), c)
-        return model.gather(model.cut(whole))
+    def work(c):
+        part = TensorParallelBert(model, c)
+        return [part.gather(part.cut(whole)) for whole in (arrays, moments)]
 
-    for whole in (arrays, moments):
-        for found in on_threads(size, work, whole):
+    for of_rank in on_threads(size, work):
+        for found, whole in zip(of_rank, (arrays, moments), strict=True):
             assert list(found) == list(whole)
             assert_same_bits(found, whole)
 
 
 def test_every_entry_of_what_is_cut_is_on_one_rank_and_the_rest_on_all():
-    arrays = bert(tied=False).parameters()
-    pieces = on_threads(3, lambda c: TensorParallelBert(bert(tied=False), c).parameters())
+    model = bert(tied=False)
+    arrays = model.parameters()
+    pieces = on_threads(3, lambda c: TensorParallelBert(model, c).parameters())
     for name, array in arrays.items():
         *_, layer, last = name.split(".")
         of_output = layer == "output" and last == "weight"
@@ -69,10 +71,11 @@ def test_pieces_are_arrays_of_their_own(rng):
 @pytest.mark.equation("eq:global-norm-sharded")
 @pytest.mark.parametrize("size", SIZES)
 def test_the_norm_counts_what_every_rank_has_once(size):
-    grads = bert(tied=False).parameters()
+    whole = bert(tied=False)
+    grads = whole.parameters()
 
     def work(c):
-        model = TensorParallelBert(bert(tied=False), c)
+        model = TensorParallelBert(whole, c)
         return model.norm(model.cut(grads))
 
     norms = on_threads(size, work)

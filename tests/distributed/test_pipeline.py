@@ -188,8 +188,15 @@ def test_nothing_to_count_is_refused(batches):
     on_threads(2, work)
 
 
-@both
-@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    "tied, schedule",
+    [
+        (True, one_forward_one_backward),
+        (False, gpipe),
+        pytest.param(True, gpipe, marks=slow),
+        pytest.param(False, one_forward_one_backward, marks=slow),
+    ],
+)
 def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(tied, schedule):
     columns = [np.concatenate(arrays) for arrays in zip(*micro_batches(), strict=True)]
 

@@ -41,7 +41,6 @@ STAGES = [
 every_stage = pytest.mark.parametrize("shard", STAGES)
 every_scheme = pytest.mark.parametrize("shard", [ZERO_1, ZERO_2, ShardedParameters])
 every_size = pytest.mark.parametrize("size", SIZES)
-up_to_three = pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 
 
 @pytest.mark.slow
@@ -71,7 +70,7 @@ def plain_data_parallel(communicator):
 
 
 @every_stage
-@up_to_three
+@every_size
 def test_without_clipping_the_bits_are_those_of_plain_data_parallel(size, shard):
     for plain, (_, parameters, optimizer) in zip(
         on_threads(size, plain_data_parallel), trained(size, shard, max_norm=None), strict=True

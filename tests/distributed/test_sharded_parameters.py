@@ -42,7 +42,6 @@ from transformer_core.training import Recipe, Training, train_on_disk
 
 STAGE_2 = partial(ShardedOptimizer, stage=2)
 every_size = pytest.mark.parametrize("size", SIZES)
-up_to_three = pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 
 
 @pytest.mark.slow
@@ -53,7 +52,7 @@ def test_the_training_is_that_of_one_process(size, variant):
     assert_equal_to_one_process(size, ShardedParameters, variant)
 
 
-@up_to_three
+@every_size
 def test_the_bits_are_those_of_stage_2(size):
     for one, other in zip(trained(size, ShardedParameters), trained(size, STAGE_2), strict=True):
         assert one[0] == other[0]

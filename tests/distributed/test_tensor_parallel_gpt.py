@@ -136,9 +136,21 @@ def trained_alone(key_heads):
     return {"losses": np.array(losses)} | model.parameters()
 
 
-@both
 @pytest.mark.parametrize(
-    "key_heads, size", [(1, 2), pytest.param(1, 3, marks=pytest.mark.slow), (2, 4)]
+    "key_heads, size, sequence",
+    [
+        pytest.param(
+            g, n, way == "sequence", id=f"{g}-{n}-{way}", marks=[] if quick else pytest.mark.slow
+        )
+        for g, n, way, quick in [
+            (1, 2, "tensor", True),
+            (1, 2, "sequence", False),
+            (1, 3, "tensor", False),
+            (1, 3, "sequence", False),
+            (2, 4, "tensor", False),
+            (2, 4, "sequence", True),
+        ]
+    ],
 )
 def test_training_with_clipping_and_dropout_ends_where_one_process_does(key_heads, size, sequence):
     def work(c):

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pytest
 from helpers.cases import split_variant
 from helpers.witnesses import randomise
 
@@ -12,7 +13,7 @@ from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import AdamW
 from transformer_core.ranks import on_threads
 
-SIZES = [1, 2, 3, 4]
+SIZES = [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)]
 EVERYTHING = {
     "tied": True,
     "segments": 2,

@@ -47,8 +47,20 @@ def test_rows_and_columns_of_a_grid():
     assert grids[5] == [[3, 4, 5], [2, 5]]
 
 
-@pytest.mark.parametrize("sequence", [False, True], ids=["tensor", "sequence"])
-@pytest.mark.parametrize("masked", ["unequal", "none in half of the batch"])
+@pytest.mark.parametrize(
+    "masked, sequence",
+    [
+        pytest.param("unequal", False, id="unequal-tensor", marks=pytest.mark.slow),
+        pytest.param("unequal", True, id="unequal-sequence"),
+        pytest.param("none in half of the batch", False, id="none in half of the batch-tensor"),
+        pytest.param(
+            "none in half of the batch",
+            True,
+            id="none in half of the batch-sequence",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
 def test_data_parallel_times_tensor_parallel_is_one_process(masked, sequence):
     """Two pairs of ranks hold a model each, and train on halves of every batch."""
     inputs = batch(np.random.default_rng(3), 4)
@@ -65,7 +77,7 @@ def test_data_parallel_times_tensor_parallel_is_one_process(masked, sequence):
         )
         optimizer = AdamW(model.parameters, 1e-2, eps=1e-6)
         losses = []
-        for step in range(3):
+        for step in range(2):
             loss, grads = parallel.loss_and_gradients(*inputs, rng=np.random.default_rng(step))
             optimizer.step(grads, max_norm=0.5)
             losses.append(loss)
