@@ -272,18 +272,18 @@ class Doctor:
         places: list[int] = []
         usual = int(any("embedding_sum" in one.values for one in self.recordings))
         for i, (own, other) in enumerate((self.recordings, self.recordings[::-1])):
-            counts = [
-                self.norms_explained(i, Values(own, other.values, steps, {}))
-                for steps in by_plan
-            ]
-            usual = usual if counts[usual] >= counts[1 - usual] else 1 - usual
+            sides = [Values(own, other.values, steps, {}) for steps in by_plan]
+            found = self.norms_explained(i, sides[usual])
+            if not all(found):
+                others = self.norms_explained(i, sides[1 - usual])
+                usual = usual if sum(found) >= sum(others) else 1 - usual
             places.append(usual)
         return places
 
     def norms_explained(self, i, side):
         names = [f"layers.0.{part}.norm" for part in ("attention", "feed_forward")]
         names = [name for name in names if name in side.arrays]
-        return sum(self.fits(i, side, name, 3) is not None for name in names)
+        return [self.fits(i, side, name, 3) is not None for name in names]
 
     def fits(self, i, side, name, most):
         """Return the changes of form that explain a value, none if it needs none, or None."""

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 
@@ -236,6 +235,8 @@ def theirs(reference, model, batch):
 @contextmanager
 def kept_in(dtype: str) -> Iterator[None]:
     """In float64, let PyTorch take every request for float32 as one for float64."""
+    from unittest.mock import patch
+
     import torch
 
     if dtype != "float64":
