@@ -1,8 +1,11 @@
 """Small trainings on the command line."""
 
+import io
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from itertools import product
+from shutil import copytree
 
 import pytest
 from helpers.small_trainings import OPTIONS, TEXT, shrink
@@ -24,12 +27,11 @@ def places(tmp_path_factory):
     return str(folder)
 
 
-@pytest.fixture
-def train(model, text, places, monkeypatch):
-    """Train a small ``model`` into a folder; return the exit status."""
-    shrink(monkeypatch)
+@pytest.fixture(scope="session")
+def train_model(text, places):
+    """Train a model into a folder, on its text; return the exit status."""
 
-    def train(folder, *options):
+    def train(model, folder, *options):
         if model in TEXT and not {"--resume", "--text"} & {*options}:
             options = "--text", places if model == "search" else text, *options
         return main(["train", model, "--out", str(folder), *options])
@@ -38,12 +40,31 @@ def train(model, text, places, monkeypatch):
 
 
 @pytest.fixture
-def uninterrupted(model, tmp_path, train, capsys):
-    """The folder of a training of twelve steps; what it printed is not kept."""
-    folder = tmp_path / "uninterrupted"
-    assert train(folder, *OPTIONS[model]) == 0
-    capsys.readouterr()
-    return folder
+def train(model, train_model, monkeypatch):
+    """Train a small ``model`` into a folder; return the exit status."""
+    shrink(monkeypatch)
+    return lambda folder, *options: train_model(model, folder, *options)
+
+
+@pytest.fixture(scope="session")
+def whole(train_model, tmp_path_factory):
+    """The folder of a small training of twelve steps, by its model, and what it printed."""
+
+    @cache
+    def whole(model):
+        folder = tmp_path_factory.mktemp("whole") / model
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as printed:
+            shrink(patch)
+            assert train_model(model, folder, *OPTIONS[model]) == 0
+        return folder, printed.getvalue()
+
+    return whole
+
+
+@pytest.fixture
+def uninterrupted(model, tmp_path, train, whole):
+    """A folder of a training of twelve steps, to do with as one likes."""
+    return copytree(whole(model)[0], tmp_path / "uninterrupted")
 
 
 @pytest.fixture

@@ -20,17 +20,22 @@ OLD = {"model": "dates", "seed": 0, "characters": "5", "longest": 5}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run of one step: whole, and far from able to read."""
-    folder = tmp_path_factory.mktemp("runs") / "dates"
+    folder, dates = tmp_path_factory.mktemp("runs") / "dates", recipe.Dates()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recipe, "Dates", lambda: dates)
         patch.setattr(recipe, "UNSEEN", 1)
         assert main(["train", "dates", "--out", str(folder), "--steps", "1"]) == 0
     return folder
 
 
+@pytest.fixture(scope="module")
+def rules():
+    return DateRules()
+
+
 @pytest.fixture
-def able(monkeypatch):
+def able(monkeypatch, rules):
     """A reader that reads as the rules do."""
-    rules = DateRules()
     monkeypatch.setattr(DateReader, "read", lambda _, texts: [rules.read(text) for text in texts])
 
 

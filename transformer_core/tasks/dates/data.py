@@ -154,6 +154,8 @@ def normalise(text: str) -> str:
     """
     if not isinstance(text, str):
         raise ValueError(f"text: expected a string, got {type(text).__name__}")
+    if text.isascii():
+        return " ".join(text.lower().split())
     visible = "".join(c for c in text if unicodedata.category(c) != "Cf")
     lower = unicodedata.normalize("NFKC", visible).lower()
     # Once more: of an accented letter, Unicode may have the small form alone, such as ǰ.
