@@ -22,7 +22,7 @@ def places(tmp_path_factory):
     """The path of texts about one animal and one place each, which the first sentence names."""
     folder = tmp_path_factory.mktemp("places")
     for animal, place in product(ANIMALS.split(), PLACES.split()):
-        text = f"Of {animal} and {place}. " + f"one {animal} by one {place}. " * 50
+        text = f"Of {animal} and {place}. " + f"one {animal} by one {place}. " * 10
         (folder / f"{place} {animal}.txt").write_text(text)
     return str(folder)
 

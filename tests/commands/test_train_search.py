@@ -1,5 +1,4 @@
 import re
-import shutil
 import sys
 from dataclasses import replace
 
@@ -76,13 +75,11 @@ def test_no_word_of_the_text_is_lost_in_the_passages(uninterrupted, places):
 
 
 @pytest.mark.parametrize("kind", ["run", "folder"])
-def test_it_begins_with_a_bert(tmp_path, train, text, kind):
-    base = tmp_path / "bert"
-    assert main(["train", "bert", "--out", str(base), "--text", text, "--steps", "3"]) == 0
+def test_it_begins_with_a_bert(tmp_path, train, whole, kind):
+    base, _ = whole("bert")
     model, tokenizer = bert.load(base)
     if kind == "folder":
-        model, shutil.rmtree(base)
-        rng = np.random.default_rng(1)
+        base, rng = tmp_path / "bert", np.random.default_rng(1)
         published = Bert(model.spec, model.stack, rng, True, 2, True, False, True)
         save(published, recipe.with_ends(tokenizer), base)
         model, _ = load_published(base)
@@ -96,32 +93,27 @@ def test_it_begins_with_a_bert(tmp_path, train, text, kind):
 
 
 @pytest.mark.parametrize("lack", ["another model", "no tokenizer"])
-def test_what_cannot_be_begun_with_is_one_line(tmp_path, train, text, capsys, one_line, lack):
-    base, folder = tmp_path / "base", tmp_path / "published"
-    kind = "gpt" if lack == "another model" else "bert"
-    assert main(["train", kind, "--out", str(base), "--text", text, "--steps", "2"]) == 0
-    if kind == "bert":
-        save(bert.load(base)[0], None, folder)
-        base, message = folder, "base: expected a tokenizer.json in .*, got none"
-    else:
+def test_what_cannot_be_begun_with_is_one_line(tmp_path, train, whole, one_line, lack):
+    if lack == "another model":
+        base, _ = whole("gpt")
         message = ".*expected a run of 'train bert', got one of 'train gpt'"
-    capsys.readouterr()
+    else:
+        base, message = tmp_path / "base", "base: expected a tokenizer.json in .*, got none"
+        save(bert.load(whole("bert")[0])[0], None, base)
     one_line(train(tmp_path / "run", "--base", str(base)), message)
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("dtype", "status"), [("float32", 0), ("float64", 1)])
 def test_what_a_base_needs_is_said_before_there_is_a_folder(
-    tmp_path, train, text, capsys, monkeypatch, dtype, status
+    tmp_path, train, whole, capsys, monkeypatch, dtype, status
 ):
     """In double precision GELU needs SciPy."""
-    mini, base = tmp_path / "mini", tmp_path / "base"
-    assert main(["train", "bert", "--out", str(mini), "--text", text, "--steps", "2"]) == 0
-    model, tokenizer = bert.load(mini)
+    base = tmp_path / "base"
+    model, tokenizer = bert.load(whole("bert")[0])
     spec = replace(model.spec, feed_forward="gelu", dtype=dtype)
     rng = np.random.default_rng(1)
     save(BertEncoder(spec, model.stack, rng, 2, True, False), recipe.with_ends(tokenizer), base)
-    capsys.readouterr()
     for name in ("scipy", "scipy.special"):
         monkeypatch.setitem(sys.modules, name, None)
     assert train(tmp_path / "run", "--base", str(base), "--steps", "2") == status

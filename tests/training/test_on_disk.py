@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager
+from functools import cache
 from time import perf_counter
 
 import numpy as np
@@ -85,9 +86,29 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run as the recipe has it, which stays as it is."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    run_of(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(finished):
+    return files(finished)
+
+
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory):
+    """What a run of so many steps from the start has come to."""
+    return cache(lambda steps: run_of(tmp_path_factory.mktemp("longer") / "run", steps=steps))
+
+
 @pytest.fixture
-def whole(tmp_path):
-    return run_of(tmp_path / "whole")
+def copied(finished, folder):
+    """A finished run, to do with as one likes."""
+    return shutil.copytree(finished, folder)
 
 
 @contextmanager
@@ -262,15 +283,13 @@ def test_an_error_in_training_leaves_the_losses_before_it(folder):
     assert len(Run(folder).history()) == 7
 
 
-def test_a_history_shorter_than_the_checkpoint_is_refused(folder):
-    run_of(folder)
+def test_a_history_shorter_than_the_checkpoint_is_refused(copied, folder):
     Run(folder).save_history(Run(folder).history()[:11])
     with refused(folder, "history of the 12 steps .*, got 11"):
         run_of(folder, resume=True)
 
 
-def test_a_run_in_the_hands_of_another_is_not_touched(folder):
-    run_of(folder)
+def test_a_run_in_the_hands_of_another_is_not_touched(copied, folder):
     with Run(folder).lock(), refused(folder, "expected a run that nobody works on"):
         run_of(folder, resume=True)
 
@@ -289,8 +308,7 @@ def test_a_run_in_the_hands_of_another_is_not_touched(folder):
         ({"steps": 8}, r"steps: expected 12, got 8: the learning rate of the \d+ steps"),
     ],
 )
-def test_an_option_that_contradicts_the_run_is_refused(folder, given, message):
-    run_of(folder)
+def test_an_option_that_contradicts_the_run_is_refused(copied, folder, given, message):
     with refused(folder, message):
         run_of(folder, resume=True, **given)
 
@@ -303,15 +321,16 @@ def test_options_that_the_run_was_started_with_may_be_given_again(folder, whole)
 
 @pytest.mark.parametrize("stop", [2, 8, 9, 10, None])
 @pytest.mark.parametrize("steps", [13, 24])
-def test_an_extended_run_equals_one_that_was_as_long_from_the_start(tmp_path, folder, stop, steps):
+def test_an_extended_run_equals_one_that_was_as_long_from_the_start(
+    finished, folder, longer, stop, steps
+):
     """Of 12 steps 4 fall: after the ninth, the tenth has a lower rate."""
     if stop:
         with pytest.raises(KeyboardInterrupt):
             run_of(folder, noisy(stop, press_ctrl_c))
     else:
-        run_of(folder)
-    longer = run_of(tmp_path / "longer", steps=steps)
-    assert run_of(folder, resume=True, steps=steps) == longer
+        shutil.copytree(finished, folder)
+    assert run_of(folder, resume=True, steps=steps) == longer(steps)
 
 
 @pytest.mark.parametrize("stop, steps", [(5, 11), (2, 6)])
@@ -336,14 +355,12 @@ def test_a_run_for_a_time_is_extended_only_before_its_first_step(folder):
         run_of(folder, resume=True, steps=3)
 
 
-def test_an_extension_that_was_killed_can_be_taken_up(tmp_path, folder, monkeypatch):
-    run_of(folder)
+def test_an_extension_that_was_killed_can_be_taken_up(copied, folder, longer, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Run, "save_settings", kill)
         with pytest.raises(Interrupted):
             run_of(folder, resume=True, steps=24)
-    longer = run_of(tmp_path / "longer", steps=24)
-    assert run_of(folder, resume=True, steps=24) == longer
+    assert run_of(folder, resume=True, steps=24) == longer(24)
 
 
 # Many ranks
@@ -485,32 +502,29 @@ def test_the_first_rank_alone_shows_the_progress(folder, monkeypatch):
         (lambda s: s | {"steps": None}, "expected one of steps, minutes"),
     ],
 )
-def test_damaged_settings_are_named(folder, damage, message):
-    run_of(folder)
+def test_damaged_settings_are_named(copied, folder, damage, message):
     path = folder / "settings.json"
     path.write_text(json.dumps(damage(json.loads(path.read_text()))))
     with refused(folder, message):
         run_of(folder, resume=True)
 
 
-def test_a_run_that_is_older_than_a_setting_of_a_part_is_read(folder):
-    run_of(folder)
+def test_a_run_that_is_older_than_a_setting_of_a_part_is_read(copied, folder):
     newer = DEFAULTS | {"sizes": {"width": 3, "depth": 1}}
     assert load_settings(Run(folder), RECIPE._replace(defaults=newer))["sizes"] == {"width": 3}
 
 
-def test_a_run_that_is_not_tied_to_its_settings_is_refused(folder):
-    run_of(folder)
+def test_a_run_that_is_not_tied_to_its_settings_is_refused(copied, folder):
     older = to_safetensors(dict(Run(folder).arrays()), 12)  # without the checksums
     (folder / "checkpoint.safetensors").write_bytes(older)
     with pytest.raises(ValueError, match="expected the checksums of the files .* train anew"):
         run_of(folder, resume=True)
 
 
-def test_a_run_whose_folder_is_moved_does_not_overwrite_another(tmp_path, folder, whole):
+def test_a_run_whose_folder_is_moved_does_not_overwrite_another(tmp_path, folder, finished, whole):
     def move():
         folder.rename(tmp_path / "moved")
-        shutil.copytree(tmp_path / "whole", folder)
+        shutil.copytree(finished, folder)
 
     with pytest.raises(ValueError, match="run: expected the folder that was locked, which"):
         run_of(folder, noisy(7, move))
@@ -518,16 +532,14 @@ def test_a_run_whose_folder_is_moved_does_not_overwrite_another(tmp_path, folder
     assert run_of(tmp_path / "moved", resume=True) == whole
 
 
-def test_a_second_start_says_how_to_go_on(folder):
+def test_a_second_start_says_how_to_go_on(copied, folder):
     prepared = []
-    run_of(folder)
     with pytest.raises(ValueError, match="got one in use; --resume continues the run in it"):
         run_of(folder, RECIPE._replace(prepare=prepared.append))
     assert not prepared
 
 
-def test_a_run_of_another_version_is_read_and_does_not_go_on(folder, monkeypatch):
-    run_of(folder)
+def test_a_run_of_another_version_is_read_and_does_not_go_on(copied, folder, monkeypatch):
     monkeypatch.setattr(on_disk, "__version__", "9.9")
     assert load_settings(Run(folder), RECIPE)["version"] == __version__
     with refused(folder, "a run of version 9.9 to go on with, got one of"):
