@@ -182,20 +182,29 @@ def test_it_works_in_a_pipe(folder):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals and pipes of POSIX")
-def test_it_ends_when_stopped_or_when_nobody_reads_on(folder):
-    for end, status, message in (
-        (lambda process: process.send_signal(signal.SIGINT), 130, b"stopped\n"),
-        (lambda process: process.stdout.close(), 141, b""),
-    ):
-        with in_a_shell(folder) as process:
+@pytest.mark.parametrize(
+    "end, status, message",
+    [
+        pytest.param(
+            lambda process: process.send_signal(signal.SIGINT),
+            130,
+            b"stopped\n",
+            id="stopped",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(lambda process: process.stdout.close(), 141, b"", id="nobody reads on"),
+    ],
+)
+def test_it_ends_when_stopped_or_when_nobody_reads_on(folder, end, status, message):
+    with in_a_shell(folder) as process:
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"\n"  # it runs, and waits
+        process.stderr.readline()
+        end(process)
+        if status == 141:
             process.stdin.write(b"\n")
             process.stdin.flush()
-            assert process.stdout.readline() == b"\n"  # it runs, and waits
-            process.stderr.readline()
-            end(process)
-            if status == 141:
-                process.stdin.write(b"\n")
-                process.stdin.flush()
-                assert b"line 2" in process.stderr.readline()
-            assert process.wait(20) == status
-            assert process.stderr.read() == message
+            assert b"line 2" in process.stderr.readline()
+        assert process.wait(20) == status
+        assert process.stderr.read() == message

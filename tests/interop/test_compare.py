@@ -14,8 +14,18 @@ from transformer_core.layers import NormSpec
 from transformer_core.ops import rotary_frequencies, round_to
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "family, dtype",
+    [
+        *((family, np.float64) for family in FAMILIES),
+        ("llama", np.float32),
+        ("encoder", np.float32),
+        *(
+            pytest.param(family, np.float32, marks=pytest.mark.slow)
+            for family in ("qwen", "gpt2", "bert", "qwen windows")
+        ),
+    ],
+)
 def test_a_model_is_equal_to_itself_but_for_rounding(doctor, family, dtype):
     ours, theirs = recording(family), recording(family, dtype=dtype)
     findings, report = doctor(ours, theirs)
@@ -53,7 +63,13 @@ FORWARD = {
 }
 
 
-@pytest.mark.parametrize("case", FORWARD.values(), ids=FORWARD)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=[pytest.mark.slow] * (case[0] in ("bert", "encoder")))
+        for name, case in FORWARD.items()
+    ],
+)
 def test_another_specification_is_named(doctor, case):
     family, changes, cause = case
     findings, report = doctor(recording(family), recording(family, **changes))

@@ -339,7 +339,17 @@ SCALED = {
 FUZZ = None, "x", [1], {"a": 1}, -1, 1e400, 10**400, True
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("llama", marks=pytest.mark.slow),
+        pytest.param("llama, not tied", marks=pytest.mark.slow),
+        "qwen3",
+        "gpt2",
+        "bert",
+        pytest.param("bert, encoder", marks=pytest.mark.slow),
+    ],
+)
 def test_every_setting_is_checked(name, tmp_path):
     save(MODELS[name], None, tmp_path / "folder")
     path = tmp_path / "folder" / "config.json"

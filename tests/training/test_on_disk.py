@@ -173,7 +173,13 @@ def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(folder, mon
 # Stopped and resumed
 
 
-@pytest.mark.parametrize("step", range(1, 13))
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(step, marks=[pytest.mark.slow] * (step not in (1, 5, 6, 9, 12)))
+        for step in range(1, 13)
+    ],
+)
 def test_ctrl_c_ends_a_run_after_its_step_and_it_resumes_bit_by_bit(folder, whole, step):
     with pytest.raises(KeyboardInterrupt):
         run_of(folder, noisy(step, press_ctrl_c))
@@ -400,8 +406,14 @@ def ctrl_c(monkeypatch):
     return lambda: came.here.append(signal.SIGINT)
 
 
-@pytest.mark.parametrize("pressed", [0, 1, 2])
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize(
+    "pressed, ranks",
+    [
+        pytest.param(pressed, ranks, marks=[pytest.mark.slow] * (pressed != ranks // 2))
+        for pressed in (0, 1, 2)
+        for ranks in (1, 2, 4)
+    ],
+)
 def test_ctrl_c_on_any_rank_ends_all_after_the_same_step(folder, whole, ctrl_c, pressed, ranks):
     turns = []  # of the ranks in step 7, in any order
 

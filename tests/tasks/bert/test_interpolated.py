@@ -97,11 +97,11 @@ def test_the_loss_and_the_guess_are_those_of_the_probabilities(rng):
 
 
 def test_it_beats_the_frequencies_on_text_that_it_has_not_counted(rng):
-    blocks = chain(rng, 700)
-    model = interpolated(blocks[:600], 40, rng)
-    inputs, masked = mask(blocks[600:], 40, rng)
-    losses, right = model.measure(inputs, blocks[600:], masked)
-    shares, targets = frequencies(blocks[:600], 40), blocks[600:][masked]
+    counted, held_out = np.split(chain(rng, 520), [460])
+    model = interpolated(counted, 40, rng)
+    inputs, masked = mask(held_out, 40, rng)
+    losses, right = model.measure(inputs, held_out, masked)
+    shares, targets = frequencies(counted, 40), held_out[masked]
     assert losses.mean() < -np.log(shares[targets]).mean() - 0.5
     assert right.mean() > (shares.argmax() == targets).mean() + 0.1
 

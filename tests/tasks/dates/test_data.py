@@ -14,11 +14,6 @@ from transformer_core.tasks.dates.data import date_formats
 DAY = date(1998, 3, 5)
 
 
-@pytest.fixture(scope="module")
-def dates():
-    return Dates()
-
-
 def written(language, day):
     return [form.write(day) for form in date_formats(language)]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from transformer_core.tasks.dates import DateRules, Dates, split_days
+from transformer_core.tasks.dates import DateRules, split_days
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_languages_without_rules_are_named(languages, message):
         DateRules(languages)
 
 
-def test_they_fail_on_american_numbers_alone(rules, rng):
-    texts, answers, formats = Dates().sample(3000, split_days().validation, rng)
+def test_they_fail_on_american_numbers_alone(rules, dates, rng):
+    texts, answers, formats = dates.sample(3000, split_days().validation, rng)
     right = np.array([rules.read(t) == a for t, a in zip(texts, answers, strict=True)])
     assert right.mean() > 0.99
     wrong = {(str(formats[n].locale), formats[n].name) for n in np.nonzero(~right)[0]}

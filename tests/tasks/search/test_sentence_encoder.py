@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers.witnesses import assert_close, randomise
 
-from transformer_core.gradient_check import central_difference, check_gradients
+from transformer_core.gradient_check import central_difference, check_gradients, complex_step
 from transformer_core.layers import LayerSpec
 from transformer_core.models import BertEncoder, StackSpec
 from transformer_core.tasks.search.sentence_encoder import SentenceEncoder
@@ -18,17 +18,23 @@ def sentence_encoder(rng, dropout=0.0):
 
 
 @pytest.mark.equation("eq:sentence")
-def test_gradients_agree_with_central_differences(rng):
+@pytest.mark.parametrize(
+    "witness, dtype, tolerance",
+    [
+        pytest.param(central_difference, float, 1e-6, marks=pytest.mark.slow),
+        (complex_step, complex, 1e-12),
+    ],
+)
+def test_gradients_agree_with_both_witnesses(rng, witness, dtype, tolerance):
     model = sentence_encoder(rng)
     _, grads = model.loss_and_gradients(QUERIES, KEYS)
+    parameters = {name: array.astype(dtype) for name, array in model.parameters().items()}
+    model.encoder.set_parameters(parameters)
     errors = check_gradients(
-        lambda: model.loss_and_gradients(QUERIES, KEYS)[0],
-        model.parameters(),
-        grads,
-        central_difference,
+        lambda: model.loss_and_gradients(QUERIES, KEYS)[0], model.parameters(), grads, witness
     )
     for name, error in errors.items():
-        assert error.norm < 1e-6, f"{name}: {error}"
+        assert error.norm < tolerance, f"{name}: {error}"
 
 
 def test_vectors_have_the_length_1_and_do_not_depend_on_padding(rng):
