@@ -36,6 +36,13 @@ def test_a_model_is_equal_to_itself_but_for_rounding(doctor, family, dtype):
     assert judged >= steps - 8, report  # ids, targets, ...
 
 
+def test_another_place_of_the_norms_is_named(doctor):
+    """No norm of the embeddings tells it beforehand."""
+    findings, report = doctor(recording("gpt2"), recording("gpt2", placement="post"))
+    cause = "norms after the branches (post-norm) instead of before the branches (pre-norm)"
+    assert findings[0].causes == (cause,), report
+
+
 def patched(name, function):
     return mock.patch(f"transformer_core.{name}", function)
 
