@@ -18,12 +18,19 @@ SEQUENCES = 1  # of a worker in a step
 STEPS = 500  # of each worker, where all of them take as many
 EVERY = 5, 25, 125
 OUTER = {"mean": (1.0, 0.0), "half": (0.7, 0.5), "published": (0.7, 0.9)}  # rate, momentum
+CONTROLS = {"three": (0.3, 0.9), "one": (0.1, 0.9)}  # shorter rounds, the published momentum
 RATES = {  # of the inner steps, around the best
     "synchronous": (1e-2, 3e-2, 1e-1, 3e-1),
     "alone": (1e-2, 3e-2, 1e-1),
     "mean": (1e-2, 3e-2, 1e-1),
     "half": (1e-2, 3e-2, 1e-1),
     "published": (1e-3, 3e-3, 1e-2, 3e-2, 1e-1),
+}
+CONTROL_RATES = {
+    ("one", 5): (3e-2, 1e-1, 3e-1),
+    ("one", 25): (1e-2, 3e-2, 1e-1),
+    ("one", 125): (1e-2, 3e-2, 1e-1),
+    ("three", 25): (1e-2, 3e-2, 1e-1),
 }
 SPEC = LayerSpec(32, 4, 64, "pre")
 LOOKS = 20  # at the error on unseen sequences
@@ -39,6 +46,9 @@ def runs():
             for every in EVERY:
                 settings = {"kind": "local", "every": every, "outer": outer, "seed": seed}
                 yield from (settings | {"rate": rate} for rate in RATES[outer])
+        for (outer, every), rates in CONTROL_RATES.items():
+            settings = {"kind": "local", "every": every, "outer": outer, "seed": seed}
+            yield from (settings | {"rate": rate} for rate in rates)
         for outer in ("mean", "half"):
             for change in (
                 {"who": "stragglers", "weights": "steps"},
@@ -102,7 +112,7 @@ def alone(rate, seed):
 def local(every, outer, rate, seed, who="all", weights="steps"):
     """Local steps with an outer optimiser; with who is there, and how quick they are."""
     rounds = plan(who, every, seed)
-    ranks = on_threads(WORKERS, work, rounds, OUTER[outer], rate, seed, weights)
+    ranks = on_threads(WORKERS, work, rounds, (OUTER | CONTROLS)[outer], rate, seed, weights)
     looks = sorted(look for looks, _ in ranks for look in looks)
     return {
         "looks": looks,
