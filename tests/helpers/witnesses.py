@@ -6,6 +6,7 @@ import numpy as np
 import sympy
 from hypothesis import strategies
 
+from transformer_core.foundation.names import check_fit
 from transformer_core.gradient_check import central_difference, check_gradients, complex_step
 from transformer_core.optim import Adam
 
@@ -23,6 +24,7 @@ class Witness(NamedTuple):
 CENTRAL_DIFFERENCES = Witness("central-differences", central_difference, np.float64, 1e-7)
 COMPLEX_STEP = Witness("complex-step", complex_step, np.complex128, 1e-12)
 PROBES = 8  # of each array of a model
+DIRECTIONS = 2  # through each array of a layer or a model
 
 
 class Check:
@@ -43,32 +45,47 @@ class Check:
     def layer(self, case):
         """Probe every input and every parameter of a ``LayerCase``."""
         layer, *inputs = case.draw(self.rng, self.witness.dtype)
-        self.compare(
+        self.model(
             lambda: layer.forward(*inputs, *case.context),
             lambda dy, cache: gradients_of(layer, dy, cache),
             named(inputs) | layer.parameters(),
+            probes=None,
         )
 
-    def model(self, forward, backward, arrays):
-        """Probe every entry by the complex step, and some of each array by central differences."""
-        probes = None if self.witness is COMPLEX_STEP else PROBES
-        self.compare(forward, backward, arrays, probes)
+    def model(self, forward, backward, arrays, probes=PROBES):
+        """Step along random directions by the complex step; by central differences, in entries."""
+        self.compare(forward, backward, arrays, probes, self.witness is COMPLEX_STEP)
 
-    def compare(self, forward, backward, arrays, probes=None):
+    def compare(self, forward, backward, arrays, probes=None, along=False):
         y, cache = forward()
         dy = self.rng.normal(size=np.shape(y))
-        errors = check_gradients(
-            lambda: (dy * forward()[0]).sum(),
-            arrays,
-            backward(dy, cache),
-            self.witness.measure,
-            probes,
-            self.rng,
-        )
+        problem = lambda: (dy * forward()[0]).sum(), arrays, backward(dy, cache)
+        if along:
+            problem, probes = along_directions(*problem, self.rng), None
+        errors = check_gradients(*problem, self.witness.measure, probes, self.rng)
         self.record("witness", self.witness.name)
         self.record("error", max(error.norm for error in errors.values()))
         for name, error in errors.items():
             assert error.norm < self.witness.tolerance, f"{name}: {error}"
+
+
+def along_directions(loss, arrays, grads, rng):
+    """Take the lengths of steps along directions through each array for coordinates.
+
+    Every entry contributes to a slope (eq:directional), so none can be wrong unseen.
+    """
+    check_fit("grads", grads, arrays)
+    origins = {name: array.copy() for name, array in arrays.items()}
+    directions = {name: rng.normal(size=(DIRECTIONS, a.size)) for name, a in arrays.items()}
+    lengths = {name: np.zeros(DIRECTIONS, complex) for name in arrays}
+
+    def moved():
+        for name, array in arrays.items():
+            array[...] = origins[name] + (lengths[name] @ directions[name]).reshape(array.shape)
+        return loss()
+
+    slopes = {name: directions[name] @ grads[name].ravel() for name in arrays}
+    return moved, lengths, slopes
 
 
 def named(inputs):
@@ -186,7 +203,9 @@ def assert_nothing_is_modified(model, forward, step, given, dlogits):
 
 
 def is_zero(expression):
-    """Decide exactly. Mostly the numerator over the common denominator will do, and fast."""
+    """Decide exactly. Mostly expanding will do, or the numerator over the common denominator."""
+    if sympy.expand(expression) == 0:
+        return True
     numerator = sympy.expand(sympy.numer(sympy.together(expression)))
     return numerator == 0 or sympy.simplify(numerator) == 0
 
