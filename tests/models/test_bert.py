@@ -228,7 +228,8 @@ def batches(draw, tied=None):
     """A model of random shape and options, and a padded batch for it."""
     rng, variant = draw(generators), draw(variants)
     variant["tied"] = variant["tied"] if tied is None else tied
-    heads, width, batch, longest = (draw(sizes) for _ in range(4))
+    heads, width, longest = (draw(sizes) for _ in range(3))
+    batch = draw(st.integers(1, 3))
     vocabulary = draw(sizes) + 1
     stack = StackSpec(vocabulary, longest + 1, 1 + draw(sizes) % 2)
     attention = AttentionSpec(heads, bias=draw(st.booleans()))

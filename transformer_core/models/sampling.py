@@ -108,6 +108,8 @@ def min_p(logits: np.ndarray, share: float) -> np.ndarray:
     """
     check_logits(logits)
     check_share("share", share, zero=True)
+    if share == 0:
+        return logits.copy()
     p, _ = softmax(logits)
     return ruled_out(logits, p >= share * p.max(axis=-1, keepdims=True))
 
