@@ -104,8 +104,7 @@ def test_gradients_agree_with_the_witnesses(check, rng, variant):
 
 @pytest.mark.equation("eq:encoder-decoder-backward")
 @pytest.mark.parametrize(
-    "variant, smoothing",
-    [pytest.param("tied", 0.0, marks=pytest.mark.slow), ("everything", 0.1)],
+    "variant, smoothing", [pytest.param("tied", 0.0, marks=pytest.mark.slow), ("everything", 0.1)]
 )
 def test_loss_gradients_agree_with_the_witnesses(check, rng, variant, smoothing):
     model = build(VARIANTS[variant], rng, check.witness.dtype)
