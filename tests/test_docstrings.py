@@ -9,8 +9,7 @@ from functools import cache
 from types import SimpleNamespace
 
 import api
-import pytest
-from helpers.texts import ROOT, read
+from helpers.texts import ROOT, import_statements, read
 
 from transformer_core.layers import Linear
 
@@ -24,22 +23,26 @@ def name_of(path):
     return ".".join(parts).removesuffix(".__init__")
 
 
+@cache
+def tree(path):
+    return ast.parse(read(path))
+
+
 def definitions(path):
     """The classes and functions of a module, without what it imports."""
     return {
         node.name: node
-        for node in ast.parse(read(path)).body
+        for node in tree(path).body
         if isinstance(node, (ast.ClassDef, ast.FunctionDef))
     }
 
 
-@cache
 def imported_elsewhere():
     """What another module of the package or a test imports: (module, name)."""
     return {
         (node.module, alias.name)
         for path in MODULES + TESTS
-        for node in ast.walk(ast.parse(read(path)))
+        for node in import_statements(read(path))
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
@@ -49,7 +52,7 @@ def docstrings(path):
     """Every docstring of a module, joined."""
     found = [
         ast.get_docstring(node)
-        for node in ast.walk(ast.parse(read(path)))
+        for node in ast.walk(tree(path))
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
     ]
     return "\n".join(filter(None, found))
@@ -71,17 +74,20 @@ def labels_of_the_marks():
     return {label for path in TESTS for label in re.findall(marks, read(path))}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_public_name_has_a_docstring(path):
-    module = importlib.import_module(name_of(path))
-    public = {name for module, name in imported_elsewhere() if module == name_of(path)}
-    undocumented = [
-        name
-        for name, node in definitions(path).items()
-        if name in public and not ast.get_docstring(node) and not is_cache(getattr(module, name))
-    ]
+def test_every_public_name_has_a_docstring():
+    public = imported_elsewhere()
+    undocumented = []
+    for path in MODULES:
+        module = importlib.import_module(name_of(path))
+        assert module.__doc__, path
+        undocumented += [
+            (path, name)
+            for name, node in definitions(path).items()
+            if (name_of(path), name) in public
+            and not ast.get_docstring(node)
+            and not is_cache(getattr(module, name))
+        ]
     assert undocumented == []
-    assert module.__doc__
 
 
 def is_cache(value):
@@ -89,11 +95,11 @@ def is_cache(value):
     return isinstance(value, type) and issubclass(value, tuple)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_modules_compile_without_a_warning(path):
+def test_modules_compile_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        compile(read(path), path, "exec")
+        for path in MODULES:
+            compile(read(path), path, "exec")
 
 
 def test_every_equation_that_a_docstring_names_is_in_the_book():

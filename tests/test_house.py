@@ -4,9 +4,9 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 
-import pytest
-from helpers.texts import ROOT, read
+from helpers.texts import ROOT, import_statements, read
 
 PACKAGES = "transformer_core", "transformer_practice"
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -27,19 +27,23 @@ def module(path):
 MODULES = {module(path): path for path in FILES}
 
 
+@cache
 def imports(path):
     """The modules of the two packages that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(read(path))):
+    found = []
+    for node in import_statements(read(path)):
         names = []
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: an import from a dot"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Import):
+        else:
             names = [alias.name for alias in node.names]
         for name in names:
             parts = tuple(name.split("."))
             if parts[0] in PACKAGES:
-                yield next(parts[:n] for n in range(len(parts), 0, -1) if parts[:n] in MODULES)
+                own = (parts[:n] for n in range(len(parts), 0, -1) if parts[:n] in MODULES)
+                found.append(next(own))
+    return found
 
 
 def room(name):
@@ -87,18 +91,15 @@ def test_no_arrow_leads_back():
     assert not [room for room in ARROWS if room in reachable(room, ARROWS)]
 
 
-every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
-
-
-@every_file
-def test_no_command_imports_a_command_and_no_task_another_task(path):
-    *place, name = (*module(path), "")[:3]
-    others = {parts[2] for parts in imports(path) if [*parts[:2]] == place and parts[2:]}
-    if place == ["transformer_core", "commands"]:
-        assert others <= {"streams"}  # what all commands write to
-    if place == ["transformer_core", "tasks"]:
-        # What several tasks read, and what a search may begin with.
-        assert others <= {name, "texts", *(["bert"] if name == "search" else [])}
+def test_no_command_imports_a_command_and_no_task_another_task():
+    for path in FILES:
+        *place, name = (*module(path), "")[:3]
+        others = {parts[2] for parts in imports(path) if [*parts[:2]] == place and parts[2:]}
+        if place == ["transformer_core", "commands"]:
+            assert others <= {"streams"}, path  # what all commands write to
+        if place == ["transformer_core", "tasks"]:
+            # What several tasks read, and what a search may begin with.
+            assert others <= {name, "texts", *(["bert"] if name == "search" else [])}, path
 
 
 def test_no_two_modules_import_each_other():
@@ -117,28 +118,31 @@ def test_no_two_modules_import_each_other():
         walk(name)
 
 
-def modules_after(statement):
-    """The modules that a fresh interpreter holds after a statement."""
-    code = f"{statement}; import sys; print(*sys.modules)"
+def modules_after(*statements):
+    """The modules that a fresh interpreter holds after each of some statements."""
+    code = "".join(f"{statement}; import sys; print(*sys.modules)\n" for statement in statements)
     result = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return set(result.stdout.split())
+    return [set(line.split()) for line in result.stdout.splitlines()]
 
 
 def test_the_library_imports_numpy_and_the_standard_library_alone():
     names = [".".join(name) for name in MODULES if room(name) not in ("transformer_practice", None)]
     names = [name for name in names if not name.endswith("__main__")]
-    brought = {name.partition(".")[0] for name in modules_after(f"import {', '.join(names)}")}
-    allowed = {name.partition(".")[0] for name in modules_after("import numpy.random")}
+    allowed, brought = (
+        {name.partition(".")[0] for name in after}
+        for after in modules_after("import numpy.random", f"import {', '.join(names)}")
+    )
     assert brought - allowed - sys.stdlib_module_names == {"transformer_core"}
 
 
 def test_the_training_loop_brings_no_scheme_and_the_package_no_room():
-    after = modules_after("from transformer_core.training.loop import train")
+    alone, after = modules_after(
+        "import transformer_core", "from transformer_core.training.loop import train"
+    )
+    assert {name for name in alone if name.startswith("transformer_core")} == {"transformer_core"}
     ours = {name for name in after if name.startswith("transformer_core")}
     rooms = {name.split(".")[1] for name in ours if "." in name}
     assert rooms == {"foundation", "optim", "ranks", "training"}
     assert not {"mpi4py", "transformer_core.distributed"} & after
-    after = modules_after("import transformer_core")
-    assert {name for name in after if name.startswith("transformer_core")} == {"transformer_core"}

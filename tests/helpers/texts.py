@@ -1,5 +1,6 @@
 """How the tests read pages and notebooks."""
 
+import ast
 import json
 import re
 from functools import cache
@@ -18,6 +19,12 @@ def read(path):
 def imported(text):
     """The packages that a program imports, wherever in it."""
     return set(re.findall(r"^ *(?:import|from) (\w+)", text, re.MULTILINE))
+
+
+def import_statements(text):
+    """The statements of a formatted program that import, wherever in it, its strings too."""
+    found = re.findall(r"^ *((?:import|from) [^(\n]+(?:\([^)]*\).*)?)$", text, re.MULTILINE)
+    return ast.parse("\n".join(found)).body
 
 
 class Node(dict):
