@@ -167,11 +167,12 @@ def strays(folder: Path) -> Iterator[tuple[str, str, str]]:
     """Yield what is written in the file of another chapter alone: its name, where, and its own."""
     groups = chapters()
     homes = {each.name: chapter for chapter in groups for each in groups[chapter]}
-    found = {chapter: with_code(folder / file_of(chapter)) for chapter in groups}
+    begun = [chapter for chapter in groups if not untouched(folder, chapter)]
+    found = {chapter: with_code(folder / file_of(chapter)) for chapter in begun}
     for chapter, names in found.items():
         for name in sorted(names & homes.keys()):
             home = homes[name]
-            if home != chapter and name not in found[home]:
+            if home != chapter and name not in found.get(home, ()):
                 yield name, file_of(chapter), file_of(home)
 
 
