@@ -210,7 +210,8 @@ def test_a_contender_with_other_logits_is_refused(wrong, what):
         gpt.check_logits(1, off)
 
 
-def test_each_decoding_writes_the_most_probable_tokens_anew():
+def test_each_decoding_writes_the_most_probable_tokens_anew(monkeypatch):
+    monkeypatch.setattr(gpt, "LENGTH", gpt.PROMPT + 8)
     write = gpt.DECODE["this package"].build(1, 1)
     text = gpt.prompt(1)
     model = gpt.build(gpt.DEFAULTS)

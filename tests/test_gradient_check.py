@@ -484,7 +484,16 @@ def gamma_outside(dy, cache):
     return cache.gamma * ops.layer_norm_backward(dy, plain)[0], dgamma, dbeta
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=OPS.keys())
+SLOW = {f"tiled_attention, {mask}" for mask in ("padding", "causal", "a query without keys")}
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        pytest.param(op, marks=[pytest.mark.slow] if name in SLOW else [], id=name)
+        for name, op in OPS.items()
+    ],
+)
 def test_every_op_is_right_at_the_point_that_is_drawn(op):
     forward = partial(op.forward, **op.settings)
     report = check_backward(forward, op.backward, **op.shapes)

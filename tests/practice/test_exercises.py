@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -52,7 +53,14 @@ def test_an_unknown_name_is_an_error():
         find_exercise("zzz")
 
 
-@every_one
+HEAVY = {"Encoder", "Decoder", "RecomputingEncoder"}  # beside their layers
+
+
+@pytest.mark.parametrize(
+    "exercise",
+    [pytest.param(e, marks=[pytest.mark.slow] if e.name in HEAVY else []) for e in EXERCISES],
+    ids=lambda e: e.name,
+)
 def test_the_package_passes(exercise):
     functions = [exercise.forward, exercise.backward][: 2 if exercise.backward else 1]
     report = examine(exercise.name, *functions)
@@ -109,7 +117,7 @@ def test_the_generic_gradients_are_not_zero(exercise):
         assert np.abs(array).max() > 0
 
 
-@every_one
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if e.terms], ids=lambda e: e.name)
 def test_terms_add_up_to_the_output(exercise):
     right = run_right(exercise)
     for name, terms in exercise.terms.items():
@@ -129,7 +137,7 @@ def test_the_plain_functions_are_the_packages(exercise):
     assert passes_agree(plain.backward, right.backward)
 
 
-@every_one
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if e.theorems], ids=lambda e: e.name)
 def test_theorems_hold_for_the_package_and_not_for_any_numbers(exercise):
     right, points = run_right(exercise), exercise.points()
     outputs = right.forward[0].outputs | (right.backward[0].outputs if right.backward else {})
@@ -150,14 +158,18 @@ def test_there_are_three_hints_and_none_is_the_solution(exercise):
         assert "@" not in hint and "lambda" not in hint
 
 
+@cache
+def book():
+    return "\n".join(map(read, ROOT.glob("book/*.md")))
+
+
 @every_one
 def test_the_chapter_has_the_exercise_its_equations_and_a_starter(exercise):
     page = read(ROOT / "book" / f"{exercise.chapter}.md")
     notebook = read(ROOT / "notebooks" / f"{exercise.chapter}.ipynb")
-    book = "\n".join(map(read, ROOT.glob("book/*.md")))
     for function in exercise.functions:
         for label in re.findall(r"eq:[\w-]+", function.equation):
-            assert f"({label})" in book or f":label: {label}" in book, label
+            assert f"({label})" in book() or f":label: {label}" in book(), label
     assert f"practice hint {exercise.name}" in re.sub(r"FOLDER ", "", page)
     assert f'examine(\\"{exercise.name}\\"' in notebook
 

@@ -57,7 +57,18 @@ def test_there_are_solutions_in_code_on_many_pages():
     assert len({exercise.chapter for _, exercise, _ in SOLUTIONS}) >= 15
 
 
-@every_solution
+@pytest.mark.parametrize(
+    "exercise, code",
+    [
+        pytest.param(
+            exercise,
+            code,
+            marks=[pytest.mark.slow] if exercise.name == "RecomputingEncoder" else [],
+            id=f"{exercise.chapter}-{exercise.name}",
+        )
+        for _, exercise, code in SOLUTIONS
+    ],
+)
 def test_the_solution_on_the_page_is_right(exercise, code):
     report = report_of(exercise, code)
     assert report.right, str(report)

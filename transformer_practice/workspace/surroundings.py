@@ -22,13 +22,16 @@ class Surroundings:
             )
         self.folder, self.threads = os.getcwd(), active_count()
         own = [m for name, m in sys.modules.items() if name.startswith("transformer_core")]
-        self.modules = [(module, dict(vars(module))) for module in (*SHARED, *own)]
+        self.modules = [
+            (module, {name: value for name, value in vars(module).items() if callable(value)})
+            for module in (*SHARED, *own)
+        ]
 
     def change(self) -> str:
         """Say what was changed; nothing if all is as it was."""
         for module, before in self.modules:
             for name, value in before.items():
-                if callable(value) and vars(module).get(name) is not value:
+                if vars(module).get(name) is not value:
                     where = module.__name__.replace("numpy", "np")
                     return f"replaces {where}.{name}, which all other code uses, too"
         if self.forks:

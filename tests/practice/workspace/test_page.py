@@ -10,6 +10,7 @@ import pytest
 
 from transformer_core import layers, ops, optim
 from transformer_practice.__main__ import main
+from transformer_practice.engine import repair
 from transformer_practice.exercises import every_exercise, find_exercise
 from transformer_practice.workspace import examined, page
 from transformer_practice.workspace.folder import chapters, text_of
@@ -35,6 +36,11 @@ WRONG = RIGHT.replace(".sum(axis=0)", ".mean(axis=0)")
 @pytest.fixture(autouse=True)
 def without_processes(monkeypatch):
     monkeypatch.setattr(examined, "PROCESSES", False)
+
+
+@pytest.fixture(autouse=True)
+def without_own_lines(monkeypatch):
+    monkeypatch.setattr(repair, "CHANGES", 0)
 
 
 def ask(function, *given, progress=None, **answers):

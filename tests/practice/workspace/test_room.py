@@ -6,6 +6,7 @@ import re
 import pytest
 
 from transformer_practice.__main__ import main
+from transformer_practice.engine import repair
 from transformer_practice.exercises import find_exercise
 from transformer_practice.workspace import examined, room
 from transformer_practice.workspace.examined import RIGHT, WRONG, examine_chapter
@@ -41,6 +42,12 @@ ENDS = {  # what a function does, and how the report on it begins
     "os.close(1)": "closes the standard output.",
     "print('x' * 10**7, flush=True)": "raises OSError: [Errno 27] File too large.",
 }
+
+
+@pytest.fixture(autouse=True)
+def without_own_lines(request, monkeypatch):
+    if not request.node.get_closest_marker("own_lines"):
+        monkeypatch.setattr(repair, "CHANGES", 0)
 
 
 def examine(folder, inside="pass", before=""):
@@ -124,6 +131,7 @@ def test_a_change_of_numpy_changes_no_verdict_of_another_file(tmp_path):
     assert found.report.verdict == "layer_norm: y is wrong."
 
 
+@pytest.mark.own_lines
 def test_without_processes_the_same_code_says_the_same(tmp_path, monkeypatch):
     apart = {name: str(each.report) for name, each in examine(tmp_path).items()}
     monkeypatch.setattr(examined, "PROCESSES", False)
