@@ -87,8 +87,9 @@ def test_every_parameter_moves_in_one_step(rng, case):
 @every_layer
 def test_parameters_are_the_arrays_themselves(rng, case):
     layer, inputs, y, _ = run_layer(rng, case)
+    again = layer.parameters()
     for name, array in layer.parameters().items():
-        assert layer.parameters()[name] is array
+        assert again[name] is array
         before = array.copy()
         array[...] += rng.normal(size=array.shape)
         assert not np.array_equal(layer.forward(*inputs, *case.context)[0], y), name
