@@ -36,7 +36,8 @@ live: $(READY)  ## Build the book with Python in its pages, which it fetches: 13
 
 check: $(READY) lint  ## Check the style and run the quick tests: the loop while writing
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
-	  -m "not slow and not mpi" -p no:nbval --numprocesses $(WORKERS)
+	  -m "not slow and not thorough and not mpi" --hypothesis-profile=quick \
+	  -p no:nbval --numprocesses $(WORKERS)
 
 test: lint unit ranks cells  ## Run every test, then every cell of every notebook: what is stored has to come out
 

@@ -15,6 +15,7 @@ from hypothesis import settings
 
 # The same examples on every run and every machine; --hypothesis-profile=random draws others.
 settings.register_profile("course", deadline=None, derandomize=True, max_examples=30, database=None)
+settings.register_profile("quick", settings.get_profile("course"), max_examples=10)
 settings.register_profile(
     "random", deadline=None, max_examples=1000, database=None, print_blob=True
 )

@@ -484,13 +484,13 @@ def gamma_outside(dy, cache):
     return cache.gamma * ops.layer_norm_backward(dy, plain)[0], dgamma, dbeta
 
 
-SLOW = {f"tiled_attention, {mask}" for mask in ("padding", "causal", "a query without keys")}
+THOROUGH = {f"tiled_attention, {mask}" for mask in ("padding", "causal", "a query without keys")}
 
 
 @pytest.mark.parametrize(
     "op",
     [
-        pytest.param(op, marks=[pytest.mark.slow] if name in SLOW else [], id=name)
+        pytest.param(op, marks=[pytest.mark.thorough] if name in THOROUGH else [], id=name)
         for name, op in OPS.items()
     ],
 )

@@ -48,7 +48,7 @@ def page(folder):
     return names
 
 
-@pytest.mark.parametrize("changes", [FEW, pytest.param(repair.CHANGES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("changes", [FEW, pytest.param(repair.CHANGES, marks=pytest.mark.thorough)])
 def test_the_page_prints_what_its_code_prints(page, capsys, monkeypatch, changes):
     monkeypatch.setattr(repair, "CHANGES", changes)
     for block, printed in zip(OTHERS, PRINTED, strict=False):
@@ -98,7 +98,7 @@ def test_errors_without_a_number_are_null(folder, capsys):
     assert found["errors"]["dx"] == {"generic": None, "generic, other sizes": None}
 
 
-@pytest.mark.parametrize("processes", [pytest.param("spawn", marks=pytest.mark.slow), None])
+@pytest.mark.parametrize("processes", [pytest.param("spawn", marks=pytest.mark.thorough), None])
 def test_where_nothing_forks_it_is_the_same(folder, capsys, monkeypatch, processes):
     mean = ANSWER.replace("@ w\n", "@ w[::-1]\n", 1).replace("windows)", "windows) / len(dy)")
     (folder / "answers.py").write_text(mean)

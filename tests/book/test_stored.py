@@ -107,7 +107,7 @@ def test_to_execute_twice_gives_the_same_bytes(house):
     assert "<svg" in text and nbformat.writes(nbformat.reads(text, as_version=4)) + "\n" == text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cell_that_fails_stops_the_build(house):
     write_page(house, "1 / 0")
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):

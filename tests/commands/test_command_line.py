@@ -98,7 +98,7 @@ def test_training_needs_no_error_stream(tmp_path):
     assert Run(folder).steps() == 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @posix
 def test_an_error_stream_that_nobody_reads_any_more_does_not_end_a_training(tmp_path):
     folder = tmp_path / "run"
@@ -116,7 +116,7 @@ def test_an_error_stream_that_nobody_reads_any_more_does_not_end_a_training(tmp_
     [
         ("<&-", "standard input: expected lines to read, got a closed one"),
         pytest.param(
-            "0> {}/file", r"standard input: .*Bad file descriptor", marks=pytest.mark.slow
+            "0> {}/file", r"standard input: .*Bad file descriptor", marks=pytest.mark.thorough
         ),
     ],
 )
@@ -201,7 +201,7 @@ def test_ctrl_c_after_training_says_that_it_is_saved(encoder, monkeypatch, capsy
 # Disks
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @posix
 def test_a_disk_without_room_is_one_line_and_the_run_resumes(tmp_path):
     """Files that may not grow to the size of a checkpoint, then to that of a history."""

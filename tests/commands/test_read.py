@@ -190,7 +190,7 @@ def test_it_works_in_a_pipe(folder):
             130,
             b"stopped\n",
             id="stopped",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.thorough,
         ),
         pytest.param(lambda process: process.stdout.close(), 141, b"", id="nobody reads on"),
     ],

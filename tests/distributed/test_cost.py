@@ -22,7 +22,7 @@ from transformer_core.models import Bert, StackSpec
 from transformer_core.optim import AdamW
 from transformer_core.ranks import Communicator, on_threads
 
-RANKS = [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)]
+RANKS = [1, 2, 3, pytest.param(4, marks=pytest.mark.thorough)]
 SPEC = LayerSpec(12, AttentionSpec(4, bias=False), 23, "post")
 STACK = StackSpec(31, 8, 2)
 B, T = 5, 8

@@ -180,7 +180,7 @@ def test_ranks_make_up_the_whole_batch(rng, ranks, threads):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "ranks",
-    [pytest.param(n, marks=pytest.mark.slow if n in (2, 4) else []) for n in range(1, B + 2)],
+    [pytest.param(n, marks=pytest.mark.thorough if n in (2, 4) else []) for n in range(1, B + 2)],
 )
 def test_ranks_give_the_bits_of_as_many_threads(rng, ranks, dtype):
     model = bert(rng, dtype, dropout=0.3)

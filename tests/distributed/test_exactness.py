@@ -21,7 +21,7 @@ DTYPES = "float32", "float64"
 CLOSE = {"float32": 2e-6, "float64": 1e-14}
 TRAINED = {"float32": 1e-5, "float64": 1e-13}
 
-slow = pytest.mark.slow
+thorough = pytest.mark.thorough
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 
 
@@ -55,14 +55,16 @@ def test_accumulation_is_one_batch(dtype, difference):
 
 
 @every_dtype
-@pytest.mark.parametrize("shards", [2, pytest.param(3, marks=slow), pytest.param(4, marks=slow), 7])
+@pytest.mark.parametrize(
+    "shards", [2, pytest.param(3, marks=thorough), pytest.param(4, marks=thorough), 7]
+)
 def test_shards_are_one_batch(shards, dtype, difference):
     sharded = one_step(Communicator(), dtype, shards)
     assert difference(sharded, one_step(Communicator(), dtype)) <= CLOSE[dtype]
 
 
 @every_dtype
-@pytest.mark.parametrize("shards", [1, 2, 3, pytest.param(4, marks=slow), 8])
+@pytest.mark.parametrize("shards", [1, 2, 3, pytest.param(4, marks=thorough), 8])
 def test_shards_on_thread_ranks_are_shards_over_threads_bit_for_bit(shards, dtype, difference):
     over_threads = one_step(Communicator(), dtype, shards)
     for on_rank in on_threads(shards, one_step, dtype):

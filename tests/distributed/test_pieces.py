@@ -18,7 +18,7 @@ from transformer_core.layers import AttentionSpec, MultiHeadSelfAttention
 from transformer_core.optim.clipping import global_norm
 from transformer_core.ranks import on_threads
 
-SIZES = [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)]
+SIZES = [1, 2, 3, pytest.param(4, marks=pytest.mark.thorough)]
 CUT = {"query_key_value", "hidden", "tokens", "readout"}
 CUTS = {"hidden.bias": Cut(0)}
 

@@ -32,9 +32,9 @@ from transformer_core.optim.clipping import global_norm
 from transformer_core.ranks import on_threads
 from transformer_core.training import train
 
-slow = pytest.mark.slow
+thorough = pytest.mark.thorough
 both = pytest.mark.parametrize("schedule", [gpipe, one_forward_one_backward])
-every_number = pytest.mark.parametrize("stages", [1, 2, 3, pytest.param(4, marks=slow)])
+every_number = pytest.mark.parametrize("stages", [1, 2, 3, pytest.param(4, marks=thorough)])
 grid = pytest.mark.parametrize(
     "stages, batches", [(1, 1), (1, 4), (2, 1), (2, 5), (3, 2), (4, 4), (4, 9), (8, 3)]
 )
@@ -193,8 +193,8 @@ def test_nothing_to_count_is_refused(batches):
     [
         (True, one_forward_one_backward),
         (False, gpipe),
-        pytest.param(True, gpipe, marks=slow),
-        pytest.param(False, one_forward_one_backward, marks=slow),
+        pytest.param(True, gpipe, marks=thorough),
+        pytest.param(False, one_forward_one_backward, marks=thorough),
     ],
 )
 def test_the_loop_trains_it_as_it_is_to_the_numbers_of_one_process(tied, schedule):
@@ -246,7 +246,9 @@ def dropping_alone(stages):
 @pytest.mark.equation("eq:pipeline-recompute")
 @both
 @pytest.mark.parametrize("recompute", [False, True])
-@pytest.mark.parametrize("stages", [1, pytest.param(2, marks=slow), 3, pytest.param(4, marks=slow)])
+@pytest.mark.parametrize(
+    "stages", [1, pytest.param(2, marks=thorough), 3, pytest.param(4, marks=thorough)]
+)
 def test_stages_drop_alike_in_both_passes(stages, recompute, schedule):
     assert_parts_of(of_dropping_stages(stages, recompute, schedule), *dropping_alone(stages))
 
@@ -262,7 +264,7 @@ def test_a_pass_that_is_run_again_gives_the_same_bits(schedule):
 
 @pytest.mark.equation("eq:pipeline-recompute")
 @both
-@pytest.mark.parametrize("stages", [1, 2, pytest.param(4, marks=slow)])
+@pytest.mark.parametrize("stages", [1, 2, pytest.param(4, marks=thorough)])
 def test_a_stage_that_runs_its_passes_again_keeps_their_inputs_and_one_cache(stages, schedule):
     batch = micro_batches()[0]  # five times: all micro-batches keep the same
     live = live_activations(schedule(stages, 5))

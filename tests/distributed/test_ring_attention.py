@@ -72,7 +72,7 @@ def test_outputs_and_gradients_are_those_of_one_rank(rng, size, mask):
         assert np.allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.equation("eq:ring-attention-backward")
 def test_gradients_agree_with_the_complex_step(rng):
     *given, doutput = draw(rng, 1, 1)

@@ -29,7 +29,7 @@ models = pytest.mark.parametrize(
         pytest.param(
             *model,
             id=f"{model[0]}-{'tied' if model[1] else 'own'}-{model[2]}",
-            marks=[] if model in QUICK else pytest.mark.slow,
+            marks=[] if model in QUICK else pytest.mark.thorough,
         )
         for model in product([0.0, 0.3], [True, False], ["pre", "post"])
     ],
@@ -37,7 +37,7 @@ models = pytest.mark.parametrize(
 
 
 @both
-@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.thorough)])
 @models
 def test_gradients_are_those_of_one_process(size, sequence, placement, tied, dropout):
     model, inputs = bert(placement, tied, dropout), batch(np.random.default_rng(3))

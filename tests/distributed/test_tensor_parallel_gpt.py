@@ -26,7 +26,7 @@ from transformer_core.ranks import Communicator, on_threads
 KEY_HEADS = 1, 2, 3, 4, 6, 12
 QUICK = [(1, 1), (1, 2), (2, 4), (6, 3)]  # a head of keys for one rank, for two; two for each
 FITTING = [
-    pytest.param(g, n, marks=[] if (g, n) in QUICK else pytest.mark.slow)
+    pytest.param(g, n, marks=[] if (g, n) in QUICK else pytest.mark.thorough)
     for g, n in product(KEY_HEADS, (1, 2, 3, 4))
     if g % n == 0 or n % g == 0
 ]
@@ -52,7 +52,8 @@ def test_gradients_are_those_of_one_process(key_heads, size, sequence):
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "own"])
 @pytest.mark.parametrize("transform", [None, "rotary_halves", "qk_norm_rotary_halves"])
 @pytest.mark.parametrize(
-    "size", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+    "size",
+    [pytest.param(2, marks=pytest.mark.thorough), 3, pytest.param(4, marks=pytest.mark.thorough)],
 )
 def test_tables_and_transforms_of_every_kind(size, transform, tied):
     model, inputs = gpt(12, tied, transform, bias=False), batch(np.random.default_rng(3))
@@ -140,7 +141,11 @@ def trained_alone(key_heads):
     "key_heads, size, sequence",
     [
         pytest.param(
-            g, n, way == "sequence", id=f"{g}-{n}-{way}", marks=[] if quick else pytest.mark.slow
+            g,
+            n,
+            way == "sequence",
+            id=f"{g}-{n}-{way}",
+            marks=[] if quick else pytest.mark.thorough,
         )
         for g, n, way, quick in [
             (1, 2, "tensor", True),

@@ -13,7 +13,7 @@ from transformer_core.models import Bert, EncoderDecoder, StackSpec
 from transformer_core.optim import AdamW
 from transformer_core.ranks import on_threads
 
-SIZES = [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)]
+SIZES = [1, 2, 3, pytest.param(4, marks=pytest.mark.thorough)]
 EVERYTHING = {
     "tied": True,
     "segments": 2,

@@ -21,7 +21,7 @@ from transformer_core.ops import rotary_frequencies, round_to
         ("llama", np.float32),
         ("encoder", np.float32),
         *(
-            pytest.param(family, np.float32, marks=pytest.mark.slow)
+            pytest.param(family, np.float32, marks=pytest.mark.thorough)
             for family in ("qwen", "gpt2", "bert", "qwen windows")
         ),
     ],
@@ -73,7 +73,7 @@ FORWARD = {
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=name, marks=[pytest.mark.slow] * (case[0] in ("bert", "encoder")))
+        pytest.param(case, id=name, marks=[pytest.mark.thorough] * (case[0] in ("bert", "encoder")))
         for name, case in FORWARD.items()
     ],
 )

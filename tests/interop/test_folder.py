@@ -342,12 +342,12 @@ FUZZ = None, "x", [1], {"a": 1}, -1, 1e400, 10**400, True
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("llama", marks=pytest.mark.slow),
-        pytest.param("llama, not tied", marks=pytest.mark.slow),
+        pytest.param("llama", marks=pytest.mark.thorough),
+        pytest.param("llama, not tied", marks=pytest.mark.thorough),
         "qwen3",
         "gpt2",
         "bert",
-        pytest.param("bert, encoder", marks=pytest.mark.slow),
+        pytest.param("bert, encoder", marks=pytest.mark.thorough),
     ],
 )
 def test_every_setting_is_checked(name, tmp_path):

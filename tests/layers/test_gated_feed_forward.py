@@ -16,7 +16,7 @@ def test_gradients_agree_with_the_witnesses(check, case):
     check.layer(LAYERS[case])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.equation("eq:gated-feed-forward-backward")
 def test_gradients_are_exact_for_every_activation(rng):
     f, u = sympy.Function("f"), sympy.Symbol("u")

@@ -259,7 +259,7 @@ def test_what_is_found_is_in_order_and_never_the_same_twice(drawn, length_penalt
         assert len(set(found)) == len(found)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @given(readers(), penalties, sizes)
 def test_each_source_is_searched_by_itself(drawn, length_penalty, beam):
     model, source, lengths = drawn

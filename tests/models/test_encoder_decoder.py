@@ -104,7 +104,8 @@ def test_gradients_agree_with_the_witnesses(check, rng, variant):
 
 @pytest.mark.equation("eq:encoder-decoder-backward")
 @pytest.mark.parametrize(
-    "variant, smoothing", [pytest.param("tied", 0.0, marks=pytest.mark.slow), ("everything", 0.1)]
+    "variant, smoothing",
+    [pytest.param("tied", 0.0, marks=pytest.mark.thorough), ("everything", 0.1)],
 )
 def test_loss_gradients_agree_with_the_witnesses(check, rng, variant, smoothing):
     model = build(VARIANTS[variant], rng, check.witness.dtype)
@@ -224,7 +225,7 @@ def test_a_padded_batch_is_its_sequences_one_by_one(drawn):
     assert_close(padded_grads, grads)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.equation("eq:tied-embedding-backward")
 @given(batches(tied=True, shared=True))
 def test_a_table_receives_one_term_for_each_of_its_uses(drawn):

@@ -129,7 +129,7 @@ def assert_same_texts(found, expected):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] * (name in {"cooler", "penalty"}))
+        pytest.param(name, marks=[pytest.mark.thorough] * (name in {"cooler", "penalty"}))
         for name in SAMPLINGS  # "everything" has both of these
     ],
 )
@@ -139,7 +139,7 @@ def test_the_distribution_of_texts_is_the_models(monkeypatch, name):
     assert_same_texts(found, texts_of_the_model(model, sampling, 3))
 
 
-@pytest.mark.parametrize("drafts", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("drafts", [1, pytest.param(2, marks=pytest.mark.thorough), 3])
 @pytest.mark.parametrize("drafter", ["GPT", "learned positions", "bigrams"])
 def test_it_is_so_for_every_drafter_and_number_of_drafts(monkeypatch, drafter, drafts):
     model = small_gpt(1)

@@ -34,7 +34,7 @@ def test_gradient_of_the_temperature_agrees_with_the_witnesses(check, rng):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.equation("eq:contrastive-loss-backward")
 def test_gradients_are_exact():
     query, key = symbols("q", 2, 2), symbols("k", 3, 2)

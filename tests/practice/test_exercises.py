@@ -58,7 +58,7 @@ HEAVY = {"Encoder", "Decoder", "RecomputingEncoder"}  # beside their layers
 
 @pytest.mark.parametrize(
     "exercise",
-    [pytest.param(e, marks=[pytest.mark.slow] if e.name in HEAVY else []) for e in EXERCISES],
+    [pytest.param(e, marks=[pytest.mark.thorough] if e.name in HEAVY else []) for e in EXERCISES],
     ids=lambda e: e.name,
 )
 def test_the_package_passes(exercise):

@@ -63,7 +63,7 @@ def test_there_are_solutions_in_code_on_many_pages():
         pytest.param(
             exercise,
             code,
-            marks=[pytest.mark.slow] if exercise.name == "RecomputingEncoder" else [],
+            marks=[pytest.mark.thorough] if exercise.name == "RecomputingEncoder" else [],
             id=f"{exercise.chapter}-{exercise.name}",
         )
         for _, exercise, code in SOLUTIONS

@@ -50,14 +50,14 @@ def test_rows_and_columns_of_a_grid():
 @pytest.mark.parametrize(
     "masked, sequence",
     [
-        pytest.param("unequal", False, id="unequal-tensor", marks=pytest.mark.slow),
+        pytest.param("unequal", False, id="unequal-tensor", marks=pytest.mark.thorough),
         pytest.param("unequal", True, id="unequal-sequence"),
         pytest.param("none in half of the batch", False, id="none in half of the batch-tensor"),
         pytest.param(
             "none in half of the batch",
             True,
             id="none in half of the batch-sequence",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.thorough,
         ),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_module_that_is_missing_is_missed_before_there_is_a_folder(folder, mon
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(step, marks=[pytest.mark.slow] * (step not in (1, 5, 6, 9, 12)))
+        pytest.param(step, marks=[pytest.mark.thorough] * (step not in (1, 5, 6, 9, 12)))
         for step in range(1, 13)
     ],
 )
@@ -409,7 +409,7 @@ def ctrl_c(monkeypatch):
 @pytest.mark.parametrize(
     "pressed, ranks",
     [
-        pytest.param(pressed, ranks, marks=[pytest.mark.slow] * (pressed != ranks // 2))
+        pytest.param(pressed, ranks, marks=[pytest.mark.thorough] * (pressed != ranks // 2))
         for pressed in (0, 1, 2)
         for ranks in (1, 2, 4)
     ],

@@ -60,7 +60,7 @@ def test_a_batch_depends_on_the_seed_and_the_step_alone():
     assert not np.array_equal(next(windows(ids, 2, 10, 6))[0], every[0][0])
 
 
-@pytest.mark.parametrize("count", [2, 7, 13, 14, 31, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, 7, 13, 14, 31, pytest.param(50, marks=pytest.mark.thorough)])
 def test_each_token_is_scored_once_with_half_a_window_before_it(gpt, rng, count):
     ids = rng.integers(PAIRS.vocabulary, size=count)
     losses = token_losses(gpt, ids, together=2)

@@ -21,7 +21,7 @@ def sentence_encoder(rng, dropout=0.0):
 @pytest.mark.parametrize(
     "witness, dtype, tolerance",
     [
-        pytest.param(central_difference, float, 1e-6, marks=pytest.mark.slow),
+        pytest.param(central_difference, float, 1e-6, marks=pytest.mark.thorough),
         (complex_step, complex, 1e-12),
     ],
 )
