@@ -113,6 +113,7 @@ class Tracer:
 
     def __init__(self, module: str):
         self.modules = *PACKAGES, module
+        self.met: set[str] = set()
         self.codes: dict[CodeType, dict[str, Any]] = {}
 
     def __call__(self, function: Callable, *arguments: Any) -> Any:
@@ -126,29 +127,31 @@ class Tracer:
             sys.setprofile(before)
 
     def profile(self, frame, event, _):
-        if frame.f_globals.get("__name__", "").startswith(self.modules):
+        if event not in ("call", "return"):
+            return
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith(self.modules):
+            self.met.add(name)
             if event == "call":
                 self.codes.setdefault(frame.f_code, {})
-            elif event == "return" and not self.codes.get(frame.f_code):
+            elif not self.codes.get(frame.f_code):
                 self.codes[frame.f_code] = dict(frame.f_locals)
 
     def functions(self) -> dict[FunctionType, dict[str, Any]]:
-        """Return the functions that are found by name in the package, with their variables."""
-        known = named_functions(self.modules)
+        """Return the functions that are found by name in their modules, with their variables."""
+        known = named_functions(self.met & sys.modules.keys())
         return {known[code]: local for code, local in self.codes.items() if code in known}
 
 
-@cache
-def named_functions(modules: tuple[str, ...]) -> dict[CodeType, FunctionType]:
+def named_functions(modules: Iterable[str]) -> dict[CodeType, FunctionType]:
     """Return the functions and methods of modules that have a source, by their code."""
     found: dict[CodeType, FunctionType] = {}
-    for name, module in list(sys.modules.items()):
-        if name.startswith(modules):
-            owners = [module, *filter(inspect.isclass, vars(module).values())]
-            for owner in owners:
-                for value in vars(owner).values():
-                    if inspect.isfunction(value) and not value.__module__.startswith(ASIDE):
-                        found[value.__code__] = value
+    for module in map(sys.modules.__getitem__, modules):
+        owners = [module, *filter(inspect.isclass, vars(module).values())]
+        for owner in owners:
+            for value in vars(owner).values():
+                if inspect.isfunction(value) and not value.__module__.startswith(ASIDE):
+                    found[value.__code__] = value
     generated = "<string>"  # the methods that a dataclass is given
     return {code: value for code, value in found.items() if code.co_filename != generated}
 

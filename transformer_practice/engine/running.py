@@ -119,17 +119,17 @@ def returns_nothing(function: Callable, *arguments: Any) -> bool:
 
 def is_empty(function: Callable) -> bool:
     """Tell whether a function has no code: a docstring, ``pass`` and ``...`` are none."""
-    function = inspect.unwrap(function)
-    return hasattr(function, "__code__") and steps(function) == steps(empty)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is not None and not code.co_names and steps(code) == steps(empty)
 
 
 def empty(): ...
 
 
-def steps(function):
+def steps(code):
     return [
         (each.opname, each.argval if each.opname in RETURNS else None)
-        for each in dis.get_instructions(function)
+        for each in dis.get_instructions(code)
         if each.opname != "NOP"
     ]
 
