@@ -274,7 +274,7 @@ def test_what_moves_its_argument_is_told_to_write_the_old_number_back():
 
 
 @pytest.mark.own_lines
-def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_pass():
+def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_pass(monkeypatch):
     def forward(x):
         x -= x.max(axis=-1, keepdims=True)
         y = x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
@@ -287,6 +287,7 @@ def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_p
     assert "log_softmax: it changes the caller's x" in report.verdict
     assert "log_softmax_backward: dx is wrong" in report.verdict
     assert "`np.exp(y)` stood for `y`" in report.whole()
+    monkeypatch.setattr(repair, "CHANGES", 0)
     right = examine("log_softmax", forward, lambda dy, y: dy - np.exp(y) * dy.sum(-1)[..., None])
     assert not right.right and "log_softmax_backward: right" in right.verdict
 

@@ -3,6 +3,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from shutil import copytree
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,16 +17,23 @@ from transformer_practice.cases.trainings import Trained, trained
 from transformer_practice.mistakes import MUTANTS
 
 
-@pytest.fixture
-def untrained(monkeypatch):
+@pytest.fixture(scope="module")
+def untrained():
     """Let every training come to the same curve, at once."""
     losses = np.linspace(1, 0.5, 20)
-    monkeypatch.setattr(museum, "trained", lambda task: Trained(losses, None))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(museum, "trained", lambda task: Trained(losses, None))
+        yield
+
+
+@pytest.fixture(scope="module")
+def furnished(untrained, tmp_path_factory):
+    return Museum(tmp_path_factory.mktemp("furnished"), seed=3).folder
 
 
 @pytest.fixture
-def here(untrained, tmp_path):
-    return Museum(tmp_path / "museum", seed=3)
+def here(furnished, tmp_path):
+    return Museum(copytree(furnished, tmp_path / "museum"))
 
 
 def case_of(here, name):
@@ -57,6 +65,13 @@ def test_six_that_projects_have_published_are_drawn_instead(untrained, tmp_path)
     assert "grouped_attention" in (tmp_path / "case-01" / "questions.md").read_text()
     with pytest.raises(ValueError, match="expected a suspect"):
         here.name(1, "layer-norm-gamma-outside")
+    assert any(PUBLISHED[e.name].threads for e in here.exhibits)
+    assert all(here.threads(e) == PUBLISHED[e.name].threads for e in here.exhibits)
+
+
+@pytest.mark.slow
+def test_a_trail_says_where_a_mistake_was_reported(untrained, tmp_path):
+    here = Museum(tmp_path, 3, shipped=True)
     (first, *_) = here.exhibits
     threads = PUBLISHED[first.name].threads
     trail = here.name(1, first.name)
