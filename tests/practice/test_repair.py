@@ -70,11 +70,11 @@ def lengths_added(sharded, replicated):
         ("attention", without_its_mask, "`keep` were handed on in `ops.softmax(scores)`"),
         pytest.param(
             *("three_linear", side_by_side, "`np.swapaxes(weights, 0, 1)` stood for `weights`"),
-            marks=pytest.mark.slow,
+            marks=pytest.mark.thorough,
         ),
         pytest.param(
             *("window_keep", negative_start, "`max(t - window + 1, 0)` stood for `t - window + 1`"),
-            marks=pytest.mark.slow,
+            marks=pytest.mark.thorough,
         ),
         ("complex_step", without_their_signs, "`(f(moved) - f(x)).imag` stood for"),
         ("norm_over_ranks", lengths_added, "`np.hypot(length(pieces), length("),
@@ -229,7 +229,7 @@ def orthogonalize(matrix, iterations=5, coefficients=(3.4445, -4.7750, 2.0315)):
     assert said in "".join(examine("orthogonalize", space["orthogonalize"]).explanations)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_index_that_repeats_has_to_be_added_at():
     def embedding(ids, table):
         return table[ids], (ids, table.shape)
@@ -333,7 +333,7 @@ LONG = "merge_attention", "log_softmax", "drawn_tokens"  # searches
 @pytest.mark.parametrize(
     "exercise, code, said",
     [
-        pytest.param(*each, id=each[0], marks=[pytest.mark.slow] if each[0] in LONG else [])
+        pytest.param(*each, id=each[0], marks=[pytest.mark.thorough] if each[0] in LONG else [])
         for each in OTHER
     ],
 )
@@ -416,7 +416,7 @@ def test_one_number_at_one_point_is_no_product_by_chance():
     assert not report.right and " times what it should be" not in "".join(report.explanations)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_number_in_an_exponent_stays_a_number():
     def count_bert_parameters(vocabulary, length, width, hidden, layers):
         total = (vocabulary + length) * width

@@ -69,7 +69,7 @@ def test_six_that_projects_have_published_are_drawn_instead(untrained, tmp_path)
     assert all(here.threads(e) == PUBLISHED[e.name].threads for e in here.exhibits)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_trail_says_where_a_mistake_was_reported(untrained, tmp_path):
     here = Museum(tmp_path, 3, shipped=True)
     (first, *_) = here.exhibits
