@@ -102,6 +102,7 @@ def test_every_exercise_has_an_editor_in_its_chapter():
         assert f'data-exercise="{exercise.name}"' in live.editor_html(exercise.name)
 
 
+@pytest.mark.thorough
 def test_the_packages_come_whole(tmp_path):
     with ZipFile(BytesIO(live.package({"a": b"1"}))) as archive:
         archive.extractall(tmp_path)

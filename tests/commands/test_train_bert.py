@@ -80,6 +80,7 @@ def test_a_resumed_run_does_not_need_its_text(tmp_path, text, train, uninterrupt
 # Training for a time
 
 
+@pytest.mark.thorough
 def test_minutes_are_kept(tmp_path, train, capsys):
     begun = time.perf_counter()
     assert train(tmp_path / "run", "--minutes", "0.02") == 0

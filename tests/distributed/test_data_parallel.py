@@ -50,6 +50,7 @@ def assert_same(left, right):
     assert_close(left, right, 0, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.equation("eq:accumulation")
 @given(generators, st.integers(1, 8))
 def test_shards_make_up_the_whole_batch(rng, threads):

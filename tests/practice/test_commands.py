@@ -587,6 +587,7 @@ def cats(folder):
     return text
 
 
+@pytest.mark.thorough
 def test_a_gpt_writes_what_the_readers_functions_have_taught_it(
     folder, practice, tmp_path, monkeypatch
 ):

@@ -273,6 +273,7 @@ def test_what_moves_its_argument_is_told_to_write_the_old_number_back():
     assert "caller's array: keep the old number, and write that back." in str(report)
 
 
+@pytest.mark.thorough
 @pytest.mark.own_lines
 def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_pass(monkeypatch):
     def forward(x):

@@ -32,6 +32,7 @@ def test_a_mistake_without_an_entry_is_explained(answer):
     assert answer["says"] in "\n".join(report.explanations)
 
 
+@pytest.mark.thorough
 def test_what_is_right_on_the_way_has_the_nearest_name_and_is_no_wrong_output(monkeypatch):
     monkeypatch.setattr(repair, "CHANGES", 0)
 
@@ -94,6 +95,7 @@ def test_a_size_is_that_of_the_points_own_arguments():
     assert list(sizes["B"]) == [3, 1]
 
 
+@pytest.mark.thorough
 def test_what_is_changed_has_a_source():
     for function in {*chain.from_iterable(map(called_by, every_exercise()))}:
         assert inspect.getsource(function)

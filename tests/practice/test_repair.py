@@ -98,6 +98,7 @@ def test_two_changes_are_found_where_each_makes_something_better():
     assert "were left out" in found and ", and " in found, report.explanations
 
 
+@pytest.mark.thorough
 def test_where_little_tells_changes_apart_several_are_said():
     def signed(forward, backward, x_shape, rng):
         x = rng.standard_normal(x_shape)
@@ -187,6 +188,7 @@ def test_more_wrong_is_worse():
     assert repair.wrongness(repair.Run({}, "fails"), right) == {"y": 1.0}
 
 
+@pytest.mark.thorough
 def test_what_is_no_number_is_said_in_every_exercise():
     def combine(parts):
         total = sum(count for count, *_ in parts)
@@ -196,6 +198,7 @@ def test_what_is_no_number_is_said_in_every_exercise():
     assert "expected" in str(examine("combine", combine))
 
 
+@pytest.mark.thorough
 def test_two_mistakes_at_different_points_are_both_found():
     def muon_scale(width_in, width_out, convention):
         if convention == "match_rms_adamw":
@@ -344,6 +347,7 @@ def test_what_may_be_missing_is_tried(exercise, code, said):
     assert said in "".join(examine(exercise, *own).explanations)
 
 
+@pytest.mark.thorough
 def test_a_change_after_which_an_argument_is_not_read_is_no_explanation():
     def streaming_attention(query, key, value, block):
         block = min(block, len(key))
@@ -363,6 +367,7 @@ def test_a_change_after_which_an_argument_is_not_read_is_no_explanation():
     assert "`-(-len(key) // block)` stood for `len(key) // block`" in found
 
 
+@pytest.mark.thorough
 def test_outputs_of_few_whole_numbers_are_not_explained_one_by_one(monkeypatch):
     monkeypatch.setattr(repair, "CHANGES", 60)  # one by one, two are explained by fewer
     monkeypatch.setattr(runs, "MUTATIONS", 0)
@@ -379,6 +384,7 @@ def test_outputs_of_few_whole_numbers_are_not_explained_one_by_one(monkeypatch):
     assert not report.right and "is right if" not in "".join(report.explanations)
 
 
+@pytest.mark.thorough
 def test_what_is_kept_in_self_belongs_in_the_cache():
     def forward(self, x, rng=None):
         hidden, self.first = self.hidden.forward(x)
@@ -408,6 +414,7 @@ def test_a_call_in_another_is_not_exchanged_with_it():
     assert not exchanged
 
 
+@pytest.mark.thorough
 def test_one_number_at_one_point_is_no_product_by_chance():
     def steps_to_half(x, coefficients):
         return max(0, int(np.ceil(np.log(0.5 / x) / np.log(coefficients[0]))))

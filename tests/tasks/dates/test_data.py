@@ -57,6 +57,7 @@ def test_a_language_has_at_least_seven_formats_no_two_alike(language):
     assert len({tuple(texts) for texts in formats}) == len(formats)
 
 
+@pytest.mark.thorough
 def test_no_text_stands_for_two_dates(dates):
     day_of = {}
     for n in range(366):
