@@ -36,6 +36,7 @@ live: $(READY)  ## Build the book with Python in its pages, which it fetches: 13
 
 check: $(READY) lint  ## Check the style and run the quick tests: the loop while writing
 	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
+	  --ignore=tests/practice/test_confusion.py --ignore=tests/practice/test_unseen.py \
 	  -m "not slow and not thorough and not mpi" --hypothesis-profile=quick \
 	  -p no:nbval --numprocesses $(WORKERS)
 
