@@ -212,8 +212,17 @@ def error_of(own, expected, scale):
     same = (own == expected) | (np.isnan(own) & np.isnan(expected))
     if same.all():
         return 0.0
+    infinite = same & ~np.isfinite(own)
+    own, expected = np.where(infinite, 0, own), np.where(infinite, 0, expected)
     with np.errstate(all="ignore"):
         return gradient_error(own.astype(float), expected.astype(float), scale).norm
+
+
+def gap_of(own, expected):
+    """Return the difference of each entry: 0 where both are the same infinity."""
+    own, expected = 1.0 * np.atleast_1d(own), np.atleast_1d(expected)
+    with np.errstate(invalid="ignore"):
+        return np.where(own == expected, 0.0, np.abs(own - expected))
 
 
 def put_into_words(answer, stages, own):
@@ -420,7 +429,7 @@ def unknown(stage):
         for name in stage.wrong:
             own, expected = run.outputs.get(name), right.outputs.get(name)
             if own is not None and expected is not None and own.shape == expected.shape:
-                gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
+                gap = gap_of(own, expected)
                 if not agrees(own, expected, stage.right[0], name) and gap.size:
                     gaps[name] = np.nan_to_num(gap, nan=np.inf)
         if not gaps:
@@ -476,7 +485,7 @@ def pictures_of(stage):
             own, expected = run.outputs.get(name), right.outputs.get(name)
             if name in found or own is None or expected is None or own.shape != expected.shape:
                 continue
-            gap = np.abs(1.0 * np.atleast_1d(own) - np.atleast_1d(expected))
+            gap = gap_of(own, expected)
             gap = np.nan_to_num(np.float64(gap), posinf=1e300)
             if 1 < gap.size <= 400 and gap.max() > 0:
                 found[name] = gap / gap.max()

@@ -44,7 +44,8 @@ def tiled_points():
 def merge_attention(output, log_sum_exp, other_output, other_log_sum_exp):
     """Attend to the keys of both."""
     merged = np.logaddexp(log_sum_exp, other_log_sum_exp)
-    one, other = np.exp(log_sum_exp - merged), np.exp(other_log_sum_exp - merged)
+    shift = np.where(merged == -np.inf, 0, merged)
+    one, other = np.exp(log_sum_exp - shift), np.exp(other_log_sum_exp - shift)
     return one[..., np.newaxis] * output + other[..., np.newaxis] * other_output, merged
 
 
@@ -70,6 +71,13 @@ def merge_points():
             "rows without keys on one side",
             output=np.where(without[..., np.newaxis], 0, output),
             log_sum_exp=np.where(without, -np.inf, log_sum_exp),
+        ),
+        generic.variant(
+            "rows without keys on both sides",
+            output=np.where(without[..., np.newaxis], 0, output),
+            log_sum_exp=np.where(without, -np.inf, log_sum_exp),
+            other_output=np.where(without[..., np.newaxis], 0, other_output),
+            other_log_sum_exp=np.where(without, -np.inf, other),
         ),
         draw("generic, other sizes", 3, 4, 2),
     ]

@@ -142,8 +142,10 @@ class MergeShifted:
 
     def forward(output, log_sum_exp, other_output, other_log_sum_exp):
         top = np.maximum(log_sum_exp, other_log_sum_exp)
-        a, b = np.exp(log_sum_exp - top)[..., None], np.exp(other_log_sum_exp - top)[..., None]
-        return (a * output + b * other_output) / (a + b), top + np.log(a + b)[..., 0]
+        start = np.where(np.isneginf(top), 0, top)
+        a, b = np.exp(log_sum_exp - start)[..., None], np.exp(other_log_sum_exp - start)[..., None]
+        total = np.where(np.isneginf(top)[..., None], 1, a + b)
+        return (a * output + b * other_output) / total, top + np.log(total)[..., 0]
 
 
 class MergeSigmoid:
@@ -153,6 +155,9 @@ class MergeSigmoid:
         merged, both = np.zeros(output.shape), np.zeros(log_sum_exp.shape)
         for at in np.ndindex(both.shape):
             a, b = log_sum_exp[at], other_log_sum_exp[at]
+            if a == b == -np.inf:
+                both[at] = -np.inf
+                continue
             gap = np.exp(-abs(a - b))
             share = 1 / (1 + gap) if a >= b else gap / (1 + gap)
             merged[at] = share * output[at] + (1 - share) * other_output[at]
