@@ -37,16 +37,21 @@ QUESTIONS = ROOT / "studies/search_questions.toml"
 
 def runs():
     """The settings of every run; those of all-MiniLM-L6-v2 need ``_minilm``."""
-    for kind in ("tf-idf", "bm25", "mini-bert", "minilm"):
+    for kind in ("shared words", "tf-idf", "bm25", "mini-bert", "minilm"):
         yield {"kind": kind, "seed": 0}
     for kind in ("fine-tuned", "minilm fine-tuned"):
         yield from ({"kind": kind, "seed": seed} for seed in SEEDS)
 
 
 def run(kind, seed, steps=None):
-    """The rank of the first right text, for each held-out name and for each question by hand."""
+    """The rank of the first right text, for each held-out name and for each question by hand.
+
+    Of the kind "shared words" it is instead the share of the query's words that a right text has.
+    """
     found = {}
     match kind:
+        case "shared words":
+            return {name: shared_words(*search) for name, search in searches().items()}
         case "tf-idf":
             scores_of = tf_idf
         case "bm25":
@@ -99,6 +104,17 @@ def questions():
             if any(pair.name == name and pair.question.startswith(w) for name, _, w in wanted)
         ]
     return asked
+
+
+def shared_words(queries, texts, right):
+    """What fraction of a query's different words is in a right text; of several, the largest."""
+    of_texts = [set(words_of(text)) for text in texts]
+    fractions = []
+    for query, places in zip(queries, right, strict=True):
+        words = set(words_of(query))
+        most = max(len(words & of_texts[k]) for k in places)
+        fractions.append(round(most / len(words), 4))
+    return fractions
 
 
 def tf_idf(queries, texts):
