@@ -23,13 +23,14 @@ RATES = {
     "Adam": (1e-3, 3e-3, 1e-2, 3e-2, 0.1),
     "AdamW": (1e-3, 3e-3, 1e-2, 3e-2, 0.1),
     "Muon": (3e-3, 1e-2, 3e-2, 0.1, 0.3),
+    "AdamW inside": (3e-3, 1e-2, 3e-2, 0.1, 0.3),
 }
 PEAKS = 0.01, 0.03, 0.1
 WARMUP = 50
 LENGTHS = 100, 300
 
 
-def with_muon(parameters, learning_rate, rest=0.03):
+def with_muon(parameters, learning_rate, rest=0.03, inside=Muon):
     """Muon for the matrices of the hidden layers, AdamW for all else."""
     hidden = {
         name: array
@@ -37,7 +38,7 @@ def with_muon(parameters, learning_rate, rest=0.03):
         if array.ndim == 2 and name.startswith("encoder.")
     }
     others = {name: array for name, array in parameters.items() if name not in hidden}
-    return Together(parameters, Muon(hidden, learning_rate), AdamW(others, rest))
+    return Together(parameters, inside(hidden, learning_rate), AdamW(others, rest))
 
 
 OPTIMIZERS = {
@@ -47,6 +48,7 @@ OPTIMIZERS = {
     "Adam": Adam,
     "AdamW": lambda parameters, rate: AdamW(parameters, rate, weight_decay=0.1),
     "Muon": with_muon,
+    "AdamW inside": lambda parameters, rate: with_muon(parameters, rate, inside=AdamW),
 }
 
 
