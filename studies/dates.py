@@ -220,7 +220,10 @@ def hidden(model, examples):
 
 
 def mistype(text, characters, rng):
-    """The text with one character replaced, left out or exchanged with the next, and the kind."""
+    """The text with one character replaced, left out or exchanged with the next, and the kind.
+
+    It may be the text itself, where the two are equal.
+    """
     kind = rng.choice(["replaced", "left out", "exchanged"])
     at = rng.integers(len(text) - (kind == "exchanged"))
     if kind == "replaced":
