@@ -50,8 +50,10 @@ class Added(Layer):
 ARMS = {
     "ReLU": (FEED_FORWARDS["relu"], PLAIN),
     "GELU": (FEED_FORWARDS["gelu_tanh"], PLAIN),
+    "SiLU": (FEED_FORWARDS["silu"], PLAIN),
     "GEGLU": (FEED_FORWARDS["geglu_tanh"], GATED),
     "SwiGLU": (FEED_FORWARDS["swiglu"], GATED),
+    "SiLU, 343 units": (FEED_FORWARDS["silu"], GATED),
     "added, not multiplied": (Added, GATED),
 }
 
