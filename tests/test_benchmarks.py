@@ -185,6 +185,7 @@ def test_the_table_of_published_models_has_times_and_memory(capsys):
         assert printed.count(f"{'transformers':21}    50       1.20") == len(held) + 1
 
 
+@pytest.mark.thorough
 def test_a_contender_of_the_gpt_with_another_gradient_is_refused():
     step = gpt.whole_batch(1, threads=1)
     step()  # its gradients are right, or it would not be there

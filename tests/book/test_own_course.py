@@ -78,6 +78,7 @@ def test_the_command_examines_a_file_of_another_course(folder, capsys):
     assert not {"FOLDER", "chapter", "hint"} & set(re.findall(r"\w+", told.out))
 
 
+@pytest.mark.thorough
 def test_the_command_prints_json(folder, capsys):
     status, told = run(folder, capsys, "--json")
     (found,) = json.loads(told.out)

@@ -81,6 +81,7 @@ def test_an_output_that_is_closed_is_one_line_and_no_training(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.thorough
 @posix
 def test_training_needs_no_error_stream(tmp_path):
     folder = tmp_path / "run"

@@ -174,6 +174,7 @@ def in_a_shell(folder):
     return start("read", folder, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+@pytest.mark.thorough
 def test_it_works_in_a_pipe(folder):
     with in_a_shell(folder) as process:
         out, err = process.communicate("5 mars 1998\n1998年3月5日\n".encode())

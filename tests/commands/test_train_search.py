@@ -74,7 +74,7 @@ def test_no_word_of_the_text_is_lost_in_the_passages(uninterrupted, places):
     assert np.linalg.norm(search.vectors, axis=1) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["run", "folder"])
+@pytest.mark.parametrize("kind", ["run", pytest.param("folder", marks=pytest.mark.thorough)])
 def test_it_begins_with_a_bert(tmp_path, train, whole, kind):
     base, _ = whole("bert")
     model, tokenizer = bert.load(base)

@@ -344,8 +344,8 @@ FUZZ = None, "x", [1], {"a": 1}, -1, 1e400, 10**400, True
     [
         pytest.param("llama", marks=pytest.mark.thorough),
         pytest.param("llama, not tied", marks=pytest.mark.thorough),
-        "qwen3",
-        "gpt2",
+        pytest.param("qwen3", marks=pytest.mark.thorough),
+        pytest.param("gpt2", marks=pytest.mark.thorough),
         "bert",
         pytest.param("bert, encoder", marks=pytest.mark.thorough),
     ],

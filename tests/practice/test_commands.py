@@ -304,6 +304,7 @@ def test_a_session(folder, practice):
     assert "linear-bias-averaged" in page and "Hints: 1 of 3." in page
 
 
+@pytest.mark.thorough
 def test_the_next_one_is_of_the_chapter_that_was_written_last(folder, practice):
     names = [each.name for _, group in GROUPS for each in group]
     first = names.index("linear")
@@ -532,6 +533,7 @@ def test_of_many_that_are_not_called_a_few_are_named(folder, practice):
     assert re.fullmatch(r"(\w+, ){4}\w+ and \d+ more", idle)
 
 
+@pytest.mark.thorough
 def test_double_precision_is_told(folder, practice):
     write(folder, LINEAR.replace("x @ weight + bias", "x @ weight + np.float64(1) * bias"))
     status, printed = practice("train", "encoder", "--epochs", "1")

@@ -638,7 +638,10 @@ def without_skip(pre, post):
     return backward
 
 
-@pytest.mark.parametrize("pre, post", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    "pre, post",
+    [pytest.param(True, False, marks=pytest.mark.thorough), (False, True), (True, True)],
+)
 def test_a_lost_skip_is_named_in_either_placement(pre, post):
     report = examine("Residual", backward=without_skip(pre, post))
     assert report.mistakes == ("residual-skip-lost",)

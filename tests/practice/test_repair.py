@@ -330,7 +330,7 @@ def shared_keys(x, weights, ranks):
 ]
 
 
-LONG = "merge_attention", "log_softmax", "drawn_tokens"  # searches
+LONG = "merge_attention", "log_softmax", "drawn_tokens", "shared_keys"  # searches
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_all_ranks_may_exit_with_success():
     assert on_threads(2, lambda c: sys.exit(0)) == [None, None]
 
 
-@pytest.mark.parametrize("communicate", [True, False])
+@pytest.mark.parametrize("communicate", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_rank_that_hangs_ends_the_others_after_their_patience(communicate):
     free = threading.Event()
 

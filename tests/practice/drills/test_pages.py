@@ -20,6 +20,7 @@ def test_the_page_of_a_chapter_has_its_drill_before_the_exercises(name):
     assert before.index("\n## Check yourself\n") < before.index("{drill}")
 
 
+@pytest.mark.thorough
 def test_a_page_has_the_tasks_as_they_are_drawn():
     data = json.loads(re.search(r"json\">(.*)</script>", drill_html("softmax"))[1])
     for seed, task in enumerate(data["tasks"], start=1):

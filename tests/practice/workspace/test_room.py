@@ -131,6 +131,7 @@ def test_a_change_of_numpy_changes_no_verdict_of_another_file(tmp_path):
     assert found.report.verdict == "layer_norm: y is wrong."
 
 
+@pytest.mark.thorough
 @pytest.mark.own_lines
 def test_without_processes_the_same_code_says_the_same(tmp_path, monkeypatch):
     apart = {name: str(each.report) for name, each in examine(tmp_path).items()}

@@ -133,6 +133,7 @@ def test_a_sample_is_written_from_its_days(dates, rng):
     ]
 
 
+@pytest.mark.thorough
 def test_all_languages_are_equally_likely_and_so_are_the_formats_of_one(dates, rng):
     formats = dates.sample(24000, [DAY], rng).formats
     languages = Counter(form.language for form in formats)
