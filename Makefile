@@ -34,11 +34,20 @@ live: $(READY)  ## Build the book with Python in its pages, which it fetches: 13
 	$(BIN)/python book/_ext/live.py
 	$(MAKE) book
 
-check: $(READY) lint  ## Check the style and run the quick tests: the loop while writing
-	$(RECORDED) $(BIN)/python -m pytest tests --ignore=tests/browser --ignore=tests/parity \
+# Rooms of the tests, those first that take longest; whole: the files beside the rooms.
+ROOMS := practice commands book distributed whole training tasks models interop ops layers optim \
+  foundation ranks
+
+check: $(READY)  ## Check the style and run the quick tests: the loop while writing
+	@$(MAKE) --no-print-directory --keep-going --jobs=$(WORKERS) lint $(ROOMS:%=check-%)
+
+check-%: $(READY)
+	@mkdir -p _build/check
+	@$(RECORDED) $(BIN)/python -m pytest $(or $(wildcard tests/$*),$(wildcard tests/test_*.py)) \
 	  --ignore=tests/practice/test_confusion.py --ignore=tests/practice/test_unseen.py \
-	  -m "not slow and not thorough and not mpi" --hypothesis-profile=quick \
-	  -p no:nbval --numprocesses $(WORKERS)
+	  -m "not slow and not thorough and not mpi" --hypothesis-profile=quick -p no:nbval \
+	  --verbosity=0 > _build/check/$*.txt 2>&1 || { cat _build/check/$*.txt; exit 1; }
+	@tail -n 1 _build/check/$*.txt | sed 's/^=*/$*:/; s/=*$$//'
 
 test: lint unit ranks cells  ## Run every test, then every cell of every notebook: what is stored has to come out
 

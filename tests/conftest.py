@@ -8,7 +8,6 @@ os.environ["MPLBACKEND"] = "Agg"  # before Matplotlib is imported
 
 import numpy as np
 import pytest
-import sympy
 from helpers.share import chosen
 from helpers.witnesses import CENTRAL_DIFFERENCES, COMPLEX_STEP, Check
 from hypothesis import settings
@@ -48,6 +47,8 @@ def check(request, rng, record_property):
 @pytest.fixture
 def symbolic(monkeypatch):
     """Let NumPy take roots and exponentials of SymPy expressions."""
+    import sympy
+
     monkeypatch.setattr(sympy.Expr, "sqrt", lambda a: sympy.sqrt(a), raising=False)
     monkeypatch.setattr(sympy.Expr, "exp", lambda a: sympy.exp(a), raising=False)
 

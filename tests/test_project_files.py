@@ -225,3 +225,11 @@ def test_every_brace_of_a_style_sheet_has_its_partner(path):
         depth += (character == "{") - (character == "}")
         assert 0 <= depth <= 2
     assert depth == 0
+
+
+def test_the_quick_loop_goes_through_every_room():
+    folded = read(ROOT / "Makefile").replace("\\\n", "")
+    rooms = re.search(r"^ROOMS := (.*)", folded, re.MULTILINE)[1].split()
+    tests = [path.relative_to(ROOT / "tests") for path in ROOT.glob("tests/**/test_*.py")]
+    folders = {path.parts[0] if len(path.parts) > 1 else "whole" for path in tests}
+    assert sorted(rooms) == sorted(folders - {"browser", "parity"})

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import sympy
 from hypothesis import strategies
 
 from transformer_core.foundation.names import check_fit
@@ -136,20 +135,6 @@ def broadcastable(rng, *shape):
     return rng.random(axes[rng.integers(len(axes)) :]) < 0.7
 
 
-def symbols(letter, *shape):
-    """Fill an array with real symbols, for the exact witness."""
-    names = sympy.symbols(f"{letter}0:{np.prod(shape)}", real=True)
-    return np.array(names, dtype=object).reshape(shape)
-
-
-def assert_exact(loss, arrays, gradients):
-    """Differentiate a symbolic loss and compare each entry exactly."""
-    for array, gradient in zip(arrays, gradients, strict=True):
-        assert array.shape == gradient.shape
-        for entry, derivative in zip(array.flat, gradient.flat, strict=True):
-            assert is_zero(sympy.diff(loss, entry) - derivative)
-
-
 def assert_close(found, expected, tolerance=1e-9):
     """Compare arrays by names. What is smaller than the tolerance times the largest is 0."""
     assert found.keys() == expected.keys()
@@ -200,14 +185,6 @@ def assert_nothing_is_modified(model, forward, step, given, dlogits):
     _, again = model.backward(dlogits, cache)
     assert all(map(np.array_equal, arrays, copies))
     assert all(np.array_equal(again[name], grads[name]) for name in grads)
-
-
-def is_zero(expression):
-    """Decide exactly. Mostly expanding will do, or the numerator over the common denominator."""
-    if sympy.expand(expression) == 0:
-        return True
-    numerator = sympy.expand(sympy.numer(sympy.together(expression)))
-    return numerator == 0 or sympy.simplify(numerator) == 0
 
 
 def arrays_in(cache):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import LAYERS, SOURCE_KEEP
+from helpers.exact import assert_exact, symbols
 from helpers.witnesses import (
     assert_close,
-    assert_exact,
     broadcastable,
     generators,
     gradients_of,
@@ -14,7 +14,6 @@ from helpers.witnesses import (
     padding,
     randomise,
     sizes,
-    symbols,
 )
 from hypothesis import given
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import LAYERS
-from helpers.witnesses import assert_exact, generators, randomise, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import generators, randomise, sizes
 from hypothesis import given
 
 from transformer_core import ops

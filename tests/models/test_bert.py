@@ -3,18 +3,17 @@ import copy
 import numpy as np
 import pytest
 from helpers.cases import split_variant
+from helpers.exact import assert_exact, symbols
 from helpers.witnesses import (
     assert_close,
     assert_dtype_is_kept,
     assert_every_parameter_moves,
-    assert_exact,
     assert_nothing_is_modified,
     generators,
     normal,
     padding,
     randomise,
     sizes,
-    symbols,
 )
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import MASKS, OPS
-from helpers.witnesses import assert_exact, broadcastable, causal, generators, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import broadcastable, causal, generators, sizes
 from hypothesis import given
 
 from transformer_core.ops import attention, attention_backward, softmax_backward

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import MASKS, OPS
-from helpers.witnesses import assert_exact, generators, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import generators, sizes
 from hypothesis import given, strategies
 
 from transformer_core.ops import attention, attention_backward, dropout, dropout_backward, softmax

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import OPS
-from helpers.witnesses import assert_exact, generators, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import generators, sizes
 from hypothesis import given
 
 from transformer_core.ops import gelu, gelu_backward, gelu_tanh, gelu_tanh_backward

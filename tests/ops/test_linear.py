@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 from helpers.cases import OPS
-from helpers.witnesses import assert_exact, generators, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import generators, sizes
 from hypothesis import given
 
 from transformer_core.ops import linear, linear_backward

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import OPS
-from helpers.witnesses import assert_exact, symbols
+from helpers.exact import assert_exact, symbols
 
 from transformer_core.ops import mean_squared_error, mean_squared_error_backward
 

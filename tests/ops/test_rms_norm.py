@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import OPS
-from helpers.witnesses import assert_exact, generators, is_zero, sizes, symbols
+from helpers.exact import assert_exact, is_zero, symbols
+from helpers.witnesses import generators, sizes
 from hypothesis import given
 
 from book.sentence import EMBEDDING

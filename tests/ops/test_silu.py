@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import OPS
-from helpers.witnesses import assert_exact, generators, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import generators, sizes
 from hypothesis import given
 
 from transformer_core.ops import silu, silu_backward

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 from helpers.cases import MASKS, OPS
-from helpers.witnesses import assert_exact, broadcastable, generators, sizes, symbols
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import broadcastable, generators, sizes
 from hypothesis import given
 
 from book.sentence import KEY, QUERY

@@ -5,15 +5,8 @@ import numpy as np
 import pytest
 import sympy
 from helpers.cases import MASKS, OPS
-from helpers.witnesses import (
-    along_directions,
-    assert_exact,
-    broadcastable,
-    causal,
-    generators,
-    sizes,
-    symbols,
-)
+from helpers.exact import assert_exact, symbols
+from helpers.witnesses import along_directions, broadcastable, causal, generators, sizes
 from hypothesis import given
 
 from transformer_core.gradient_check import check_gradients, complex_step
