@@ -45,7 +45,7 @@ check-%: $(READY)
 	@mkdir -p _build/check
 	@$(RECORDED) $(BIN)/python -m pytest $(or $(wildcard tests/$*),$(wildcard tests/test_*.py)) \
 	  --ignore=tests/practice/test_confusion.py --ignore=tests/practice/test_unseen.py \
-	  -m "not slow and not thorough and not mpi" --hypothesis-profile=quick -p no:nbval \
+	  -m "not slow and not thorough and not mpi" --hypothesis-profile=quick -p no:nbval -p no:cacheprovider \
 	  --verbosity=0 > _build/check/$*.txt 2>&1 || { cat _build/check/$*.txt; exit 1; }
 	@tail -n 1 _build/check/$*.txt | sed 's/^=*/$*:/; s/=*$$//'
 
