@@ -55,7 +55,7 @@ def test_the_page_prints_what_its_code_prints(page, capsys, monkeypatch, changes
         run_with_source(block, page)
         said = capsys.readouterr().out
         if changes == FEW:
-            printed = re.sub(r".*`w\[::-1\]` stood for `w`.*\n\n", "", printed)
+            printed = re.sub(r".*`w\[::-1\]` replaced `w`.*\n\n", "", printed)
         assert said.strip() == printed.strip()
     exec(OTHERS[-1], page)
     with pytest.raises(AssertionError, match="dx is wrong, dw is right"):
@@ -110,7 +110,7 @@ def test_where_nothing_forks_it_is_the_same(folder, capsys, monkeypatch, process
         monkeypatch.setattr(examined, "PROCESSES", False)
     status, told = run(folder, capsys)
     assert status == 1 and (status, told) == expected
-    assert "dw is right if, in line 9, `/ len(dy)` were left out" in told.out
+    assert "dw would be right if, in line 9, `/ len(dy)` were left out" in told.out
     assert "dw is 1/B times what it should be" in told.out
 
 

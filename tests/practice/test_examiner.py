@@ -287,7 +287,7 @@ def test_a_forward_pass_that_only_changes_its_input_does_not_hide_the_backward_p
     report = examine("log_softmax", forward, backward)
     assert "log_softmax: it changes the caller's x" in report.verdict
     assert "log_softmax_backward: dx is wrong" in report.verdict
-    assert "`np.exp(y)` stood for `y`" in report.whole()
+    assert "`np.exp(y)` replaced `y`" in report.whole()
     monkeypatch.setattr(repair, "CHANGES", 0)
     right = examine("log_softmax", forward, lambda dy, y: dy - np.exp(y) * dy.sum(-1)[..., None])
     assert not right.right and "log_softmax_backward: right" in right.verdict

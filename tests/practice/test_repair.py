@@ -66,17 +66,17 @@ def lengths_added(sharded, replicated):
 @pytest.mark.parametrize(
     "exercise, forward, said",
     [
-        ("attention", swapped_too_little, "`np.swapaxes(key, -1, -2)` stood for `key`"),
+        ("attention", swapped_too_little, "`np.swapaxes(key, -1, -2)` replaced `key`"),
         ("attention", without_its_mask, "`keep` were handed on in `ops.softmax(scores)`"),
         pytest.param(
-            *("three_linear", side_by_side, "`np.swapaxes(weights, 0, 1)` stood for `weights`"),
+            *("three_linear", side_by_side, "`np.swapaxes(weights, 0, 1)` replaced `weights`"),
             marks=pytest.mark.thorough,
         ),
         pytest.param(
-            *("window_keep", negative_start, "`max(t - window + 1, 0)` stood for `t - window + 1`"),
+            *("window_keep", negative_start, "`max(t - window + 1, 0)` replaced `t - window + 1`"),
             marks=pytest.mark.thorough,
         ),
-        ("complex_step", without_their_signs, "`(f(moved) - f(x)).imag` stood for"),
+        ("complex_step", without_their_signs, "`(f(moved) - f(x)).imag` replaced"),
         ("norm_over_ranks", lengths_added, "`np.hypot(length(pieces), length("),
     ],
 )
@@ -108,7 +108,7 @@ def test_where_little_tells_changes_apart_several_are_said():
         return bool(left - right < 1e-9 * (1 + abs(left)))
 
     (said, *_) = examine("is_adjoint", signed).explanations
-    assert "`abs(left - right)` stood for `left - right`" in said and "\nOr if, in line" in said
+    assert "`abs(left - right)` replaced `left - right`" in said and "\nOr if, in line" in said
 
 
 WRONG_IN_BOTH = """
@@ -139,7 +139,7 @@ def test_a_second_mistake_is_found_behind_a_forward_pass_that_can_be_mended(tmp_
     report = examined.report
     assert "with your forward pass mended, dx is wrong, dgamma and dbeta are" in report.verdict
     assert report.mistakes[0] == "layer-norm-unbiased-variance"
-    assert "dx is right if, in line 16, `g` stood for `dy`" in "\n".join(report.explanations)
+    assert "dx would be right if, in line 16, `g` replaced `dy`" in "\n".join(report.explanations)
 
 
 def test_what_reaches_beyond_its_process_is_left_as_it_is(tmp_path):
@@ -175,7 +175,7 @@ def test_no_number_that_is_large_becomes_an_exponent_or_a_size():
     points = answer.exercise.points()
     search = repair.Search(answer, "forward", points, answer.runs().forward)
     said = [change.said for change in search.changes()]
-    never = "`large` stood for", "`power` stood for `9`"
+    never = "`large` replaced", "`power` replaced `9`"
     assert said and not any(text.startswith(never) for text in said)
 
 
@@ -212,7 +212,7 @@ def test_two_mistakes_at_different_points_are_both_found():
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        ("A ** 2 @ x", "`A @ A` stood for `A ** 2`"),
+        ("A ** 2 @ x", "`A @ A` replaced `A ** 2`"),
         ("A @ A @ x / 2", "`/ 2` were left out of `A @ A @ x / 2`"),
     ],
 )
@@ -245,7 +245,7 @@ def test_an_index_that_repeats_has_to_be_added_at():
 
     found = "".join(examine("embedding", embedding, embedding_backward).explanations)
     assert "`2` were `1`" in found
-    assert "and `np.add.at(dtable, ids, 2 * dy)` stood for `dtable[ids] += 2 * dy`" in found
+    assert "and `np.add.at(dtable, ids, 2 * dy)` replaced `dtable[ids] += 2 * dy`" in found
 
 
 OTHER = [
@@ -281,7 +281,7 @@ def complex_step(f, x, h=1e-20):
         slopes[at] = f(moved).imag / h
     return slopes
 """,
-        "`moved = x.astype(complex)` stood in `for at in np.ndindex(x.shape):`, and not before it",
+        "`moved = x.astype(complex)` were in `for at in np.ndindex(x.shape):`, not before it",
     ),
     (
         "log_softmax",
@@ -291,7 +291,7 @@ def log_softmax(x):
     y = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return y, y
 """,
-        "`axis=-1, keepdims=True` stood in `np.max(x)`",
+        "`axis=-1, keepdims=True` were added to `np.max(x)`",
     ),
     (
         "merge_attention",
@@ -304,7 +304,7 @@ def merge_attention(output, log_sum_exp, other_output, other_log_sum_exp):
     merged = one[..., None] * output + other[..., None] * other_output
     return merged / total[..., None], top
 """,
-        "`(top + np.log(total))` stood for `top`",
+        "`(top + np.log(total))` replaced `top`",
     ),
     (
         "power_iteration",
@@ -316,7 +316,7 @@ def power_iteration(a, start, steps):
         v = v / np.linalg.norm(v)
     return np.linalg.norm(a @ v), v
 """,
-        "`v @ (a @ v)` stood for `np.linalg.norm(a @ v)`",
+        "`v @ (a @ v)` replaced `np.linalg.norm(a @ v)`",
     ),
     (
         "shared_keys",
@@ -325,7 +325,7 @@ def shared_keys(x, weights, ranks):
     which = np.arange(ranks) % len(weights)
     return np.einsum("btd,ndk->nbtk", x, weights[which]), None
 """,
-        "`np.arange(ranks) // (len(np.arange(ranks)) // len(weights))` stood for",
+        "`np.arange(ranks) // (len(np.arange(ranks)) // len(weights))` replaced",
     ),
 ]
 
@@ -364,7 +364,7 @@ def test_a_change_after_which_an_argument_is_not_read_is_no_explanation():
         return output / total
 
     found = "".join(examine("streaming_attention", streaming_attention).explanations)
-    assert "`-(-len(key) // block)` stood for `len(key) // block`" in found
+    assert "`-(-len(key) // block)` replaced `len(key) // block`" in found
 
 
 @pytest.mark.thorough
@@ -381,7 +381,7 @@ def test_outputs_of_few_whole_numbers_are_not_explained_one_by_one(monkeypatch):
         return inputs, masked
 
     report = examine("mask", mask)
-    assert not report.right and "is right if" not in "".join(report.explanations)
+    assert not report.right and "would be right if" not in "".join(report.explanations)
 
 
 @pytest.mark.thorough

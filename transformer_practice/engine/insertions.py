@@ -76,12 +76,12 @@ def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
         where = f", in {shown(statement)}" if statement else ""
         for template in (*AROUND, *sorted(called - {*AROUND})):
             new = filled(template, node)
-            said = f"{shown(new)} stood for {shown(node)}"
+            said = f"{shown(new)} replaced {shown(node)}"
             if len(ast.unparse(new)) > LONGEST:
-                said = f"`{template.format('(...)')}` stood around {shown(node)}"
+                said = f"`{template.format('(...)')}` were put around {shown(node)}"
             yield said + where, statement, put._replace(new=new)
         for text in others_for(node, local, put.owner):
-            said = f"`{text}` stood for {shown(node)}"
+            said = f"`{text}` replaced {shown(node)}"
             yield said + where, statement, put._replace(new=expression(text))
 
 
@@ -131,14 +131,17 @@ def axes(node):
             others = [each for each in keywords if each.arg != "axis"]
             for text in AXES:
                 axis = ast.keyword("axis", expression(text))
-                yield f"`axis={text}` stood in {shown(node)}", ast.Call(func, args, [*others, axis])
+                yield (
+                    f"`axis={text}` were added to {shown(node)}",
+                    ast.Call(func, args, [*others, axis]),
+                )
             kept = ast.keyword("keepdims", ast.Constant(True))
             if kept.arg not in (each.arg for each in keywords):
                 new = ast.Call(func, args, [*keywords, kept])
-                yield f"`keepdims=True` stood in {shown(node)}", new
+                yield f"`keepdims=True` were added to {shown(node)}", new
                 if len(others) == len(keywords):
                     last = ast.keyword("axis", expression("-1"))
-                    said = f"`axis=-1, keepdims=True` stood in {shown(node)}"
+                    said = f"`axis=-1, keepdims=True` were added to {shown(node)}"
                     yield said, ast.Call(func, args, [*keywords, last, kept])
 
 
@@ -209,7 +212,7 @@ def rewritten(node, local):
             new += [filled("{0}.imag", node)]
         case ast.Name(name) if isinstance(local.get(name), np.ndarray):
             new += [filled("np.argsort({0}, axis=-1)", node)]
-    return [(f"{shown(each)} stood for {shown(node)}", each) for each in new]
+    return [(f"{shown(each)} replaced {shown(node)}", each) for each in new]
 
 
 def is_mask(value):
@@ -228,16 +231,16 @@ def changed_blocks(owner):
                 before_it, after = body[:i], body[i + 1 :]
                 for j, each in enumerate(before_it):
                     if isinstance(each, ast.Assign):
-                        said = f"{shown(each)} stood in {shown(statement)}, and not before it"
+                        said = f"{shown(each)} were in {shown(statement)}, not before it"
                         inside = with_body(statement, [each, *statement.body])
                         new = [*body[:j], *body[j + 1 : i], inside, *after]
                         yield said, each, Put(owner, field, None, new)
                 if before:
-                    said = f"{shown(last)} stood after {shown(statement)}, and not in it"
+                    said = f"{shown(last)} came after {shown(statement)}, not in it"
                     new = [*before_it, with_body(statement, before), last, *after]
                     yield said, last, Put(owner, field, None, new)
                 if after:
-                    said = f"{shown(after[0])} stood in {shown(statement)}, and not after it"
+                    said = f"{shown(after[0])} were in {shown(statement)}, not after it"
                     inside = with_body(statement, [*statement.body, after[0]])
                     yield said, after[0], Put(owner, field, None, [*before_it, inside, *after[1:]])
 
@@ -247,10 +250,10 @@ def changed_statements(statement):
     match statement:
         case ast.AugAssign(ast.Subscript(array, index), ast.Add(), value):
             new = ast.Expr(filled("np.add.at({0}, {1}, {2})", array, index, value))
-            yield f"{shown(new)} stood for {shown(statement)}", new
+            yield f"{shown(new)} replaced {shown(statement)}", new
         case ast.Assign([ast.Subscript() as target], value):
             new = ast.AugAssign(target, ast.Add(), value)
-            yield f"{shown(new)} stood for {shown(statement)}", new
+            yield f"{shown(new)} replaced {shown(statement)}", new
     match statement:
         case ast.Assign() | ast.AugAssign() | ast.Return(ast.expr()):
             names = (n for n in ast.walk(statement.value) if isinstance(n, ast.Name))
@@ -324,7 +327,7 @@ def alike_everywhere(places):
         for text in AXES:
             if len(puts) > 1 and text != old:
                 new = [put._replace(new=expression(text)) for put in puts]
-                yield f"`axis={text}` stood for `axis={old}` everywhere", None, *new
+                yield f"`axis={text}` replaced `axis={old}` everywhere", None, *new
     for name, puts in calls.items():
         if len(puts) > 1:
             yield f"`{name}` were left out everywhere", None, *puts

@@ -314,7 +314,7 @@ def everywhere(found, alike):
     for (_, name), puts in grouped(found, variable_of).items():
         for other in alike(name):
             new = ast.parse(other, mode="eval").body
-            said = f"`{other}` stood for `{name}` everywhere"
+            said = f"`{other}` replaced `{name}` everywhere"
             yield said, None, *(put._replace(new=new) for put in puts)
 
 
@@ -487,7 +487,7 @@ def other_statements(statement, alike):
         for other in filter(str.isidentifier, alike(ast.unparse(statement.target))):
             value = ast.BinOp(ast.Name(other, ast.Load()), statement.op, statement.value)
             new = ast.fix_missing_locations(ast.Assign([statement.target], value))
-            yield f"{shown(new)} stood for {shown(statement)}", new
+            yield f"{shown(new)} replaced {shown(statement)}", new
     elif isinstance(statement, ast.If):
         yield f"`if {ast.unparse(statement.test)}` always held", always(statement, True)
         yield f"`if {ast.unparse(statement.test)}` never held", always(statement, False)
@@ -546,7 +546,7 @@ def others(node, alike):
         return f"{part} were left out" + f" of {whole}" * (part != whole), rest
 
     def instead(new):
-        return f"{shown(new)} stood for {whole}", new
+        return f"{shown(new)} replaced {whole}", new
 
     match node:
         case ast.BinOp(left, op, right):
@@ -570,7 +570,7 @@ def others(node, alike):
                 match part:
                     case ast.Call(func, [inside], []) if isinstance(op, ast.Add | ast.Mult):
                         new = ast.Call(func, [ast.BinOp(inside, op, rest)], [])
-                        yield f"{shown(rest)} stood inside of `{ast.unparse(func)}`", new
+                        yield f"{shown(rest)} were inside `{ast.unparse(func)}`", new
             if isinstance(op, ast.Pow):
                 yield instead(ast.Call(ast.Name("abs", ast.Load()), [left], []))
                 for times, said in ((2, "twice"), (0.5, "half")):
@@ -685,7 +685,7 @@ def other_calls(func, args, keywords, without, instead):
         match args[0]:
             case ast.BinOp(left, ast.Add() as op, right) if len(args) == 1:
                 outside = ast.BinOp(ast.Call(func, [left], keywords), op, right)
-                yield f"{shown(right)} stood outside of `{ast.unparse(func)}`", outside
+                yield f"{shown(right)} were outside `{ast.unparse(func)}`", outside
             case ast.Call(ast.Name("sum") as first, [terms], []) if len(args) == 1:
                 each = ast.Call(ast.Name("map", ast.Load()), [func, terms], [])
                 yield f"`{ast.unparse(func)}` came before the `sum`", ast.Call(first, [each], [])

@@ -190,7 +190,7 @@ def plant(mutant: Mutant) -> list[tuple]:
     Returns
     -------
     list of tuple
-        What stood there before: owner, name of its attribute, value.
+        What was there before: owner, name of its attribute, value.
 
     Raises
     ------

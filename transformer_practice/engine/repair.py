@@ -37,7 +37,7 @@ ENTRIES, SAME = 6, 1e-7  # by which it is seen whether effects add up, and how n
 MOVED = re.compile("` came (before|after) `")
 OMITTED_OR_MOVED = re.compile(f"{MOVED.pattern}| were left out")
 UNLIKELY = re.compile(
-    r"`(\w+) \+ \w+` stood for `\1`|`np.where\(([^,]+), ([^,]+), .*` stood for `np.where\(\3, \2"
+    r"`(\w+) \+ \w+` replaced `\1`|`np.where\(([^,]+), ([^,]+), .*` replaced `np.where\(\3, \2"
 )
 # names of what reaches beyond the process
 ASIDE = {

@@ -142,7 +142,7 @@ def stop(thread):
 
 
 def describe(error: BaseException) -> str:
-    """Say what was raised, at which line of the reader's own code, and what stood in that line."""
+    """Say what was raised, at which line of the reader's own code, and what that line holds."""
     said = re.sub(r"matmul: .*\(size", "the sizes do not fit in a matrix product (", f"{error}")
     said = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in said[:LONGEST])
     text = f"raises {type(error).__name__}: {said}".rstrip(": ").replace("( ", "(")

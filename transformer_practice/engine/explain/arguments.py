@@ -393,9 +393,9 @@ def arrays_instead(kept, label, named):
         if value.shape != kept.shape or value is kept:
             continue
         if kept.dtype == bool:
-            yield f"`{name} > 0` stood for `{label}`", value > 0
+            yield f"`{name} > 0` replaced `{label}`", value > 0
         elif kept.dtype.kind == "f":
-            yield f"`{name}` stood for `{label}`", value
+            yield f"`{name}` replaced `{label}`", value
 
 
 def values_instead(kept, label, _):

@@ -11,7 +11,7 @@ from transformer_practice.engine.runs import LEFT, SELF, Run, changed_arguments,
 
 SEVERAL = 3  # changes that are said where little tells them apart
 FEWEST = 100  # below it, whole numbers agree by chance
-COMBINED = re.compile(r"`\([^`]+ [-*/+] [^`]+\)` stood for")  # one value with another
+COMBINED = re.compile(r"`\([^`]+ [-*/+] [^`]+\)` replaced")  # one value with another
 
 
 def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | None, dict[str, str]]:
@@ -33,20 +33,22 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
     except Failed:  # with a change they end their process
         return None, {}
     outputs = [name for name in stage.wrong if name and not name.endswith(LEFT)]
-    who = f"{listed(outputs, FEW)} {'is' if len(outputs) == 1 else 'are'}" if outputs else "It is"
+    who = listed(outputs, FEW) if outputs else "It"
     whole = found.pop("", []) or found.pop("two", [])
     if is_one_number(stage):
         whole = [said for said in whole if not COMBINED.search(said)]
     if whole:
         first, *others = whole
-        text = f"{who} right if, {first}." + "".join(f"\nOr if, {other}." for other in others)
+        text = f"{who} would be right if, {first}." + "".join(
+            f"\nOr if, {other}." for other in others
+        )
         return Explanation(text), {}
     if generic := found.pop("generic", []):
         said, *left = generic
         return Explanation(
-            f"{who} right if, {said}, at all points but these: {'; '.join(left)}."
+            f"{who} would be right if, {said}, at all points but these: {'; '.join(left)}."
         ), {}
-    return None, {name: f"is right if, {said}." for name, (said,) in found.items()}
+    return None, {name: f"would be right if, {said}." for name, (said,) in found.items()}
 
 
 def asked_at(stage: Stage) -> tuple[list[str], list[Run]]:
