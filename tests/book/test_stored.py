@@ -149,6 +149,14 @@ def test_a_ledger_holds_while_tests_and_the_size_of_errors_are_the_same():
     assert said == "eq:a-backward: expected ['a', 'b'], got ['a']"
 
 
+def test_the_tests_that_the_ledger_names_exist():
+    for group in read_json(ROOT / ledger.STORE).values():
+        for check in group["checks"].values():
+            for test in check["tests"]:
+                file, _, name = test.partition("::")
+                assert f"def {name}(" in (ROOT / file).read_text("utf-8"), "make ledger"
+
+
 def test_a_row_of_the_ledger_names_its_equation_and_shows_its_own_errors():
     assert ledger.title("eq:layer-norm-backward-parameters") == "layer norm, parameters"
     assert ledger.title("eq:linear-backward") == "linear"
