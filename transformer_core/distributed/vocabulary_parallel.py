@@ -106,9 +106,9 @@ def vocabulary_cross_entropy(
     r"""Average the surprise, of logits that are cut by words (eq:vocabulary-cross-entropy).
 
     .. math::
-        m_n = \max_r \max_{v \in r} z_{nv}, \qquad
-        \mathcal{L} = \frac1M \sum_n \Bigl(\ln \sum_r \sum_{v \in r} e^{z_{nv} - m_n}
-            - \sum_r \sum_{v \in r} [v = t_n] (z_{nv} - m_n)\Bigr)
+        c_n = \max_r \max_{v \in r} z_{nv}, \qquad
+        \mathcal{L} = \frac1M \sum_n \Bigl(\ln \sum_r \sum_{v \in r} e^{z_{nv} - c_n}
+            - \sum_r \sum_{v \in r} [v = t_n] (z_{nv} - c_n)\Bigr)
 
     The ranks r tell each other three numbers a position: the maximum, the sum of the
     exponentials, and the target's logit, which one of them has.

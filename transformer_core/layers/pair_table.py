@@ -49,7 +49,7 @@ def pair_rows(
 
 
 class PairTable(Layer):
-    """y_t = x_t + R_{r_t}, with a row for the last two tokens (eq:pair-table).
+    """y_t = x_t + P_{r_t}, with a row of the table P for the last two tokens (eq:pair-table).
 
     The table starts at zero, so that it changes nothing until it has learnt something. Pairs share
     a row if there are more of them than rows.

@@ -115,7 +115,7 @@ def beam_search(
     r"""Keep the best few beginnings of a target, and extend them all (eq:beam-score).
 
     .. math:: \operatorname{score}(y_1 \dots y_n)
-              = \frac{1}{n^\alpha} \sum_{t=1}^n \ln p(y_t \mid y_{<t}, x)
+              = \frac{1}{n^\lambda} \sum_{t=1}^n \ln p(y_t \mid y_{<t}, x)
 
     At every step each beginning is extended by every token, and the K extensions of the highest
     score are kept. A target that has ended competes with its score as it is, and so does, in the
@@ -128,7 +128,7 @@ def beam_search(
     beam : int
         K, how many beginnings are kept for each source.
     length_penalty : float
-        :math:`\alpha`, from 0 to 10. At 0 the likeliest target wins, which favours short
+        :math:`\lambda`, from 0 to 10. At 0 the likeliest target wins, which favours short
         ones; at 1, the one with the highest mean a token.
 
     Returns

@@ -36,8 +36,8 @@ def cross_entropy(
         \mathcal{L} = \sum_n \omega_n \Bigl(\ln \sum_v e^{z_{nv}} - z_{n t_n}\Bigr), \qquad
         \omega_n = \frac{w_n}{\sum_m w_m}
 
-    With label smoothing, a share :math:`\epsilon` of what is right is spread over the vocabulary
-    (eq:label-smoothing): :math:`(1 - \epsilon) z_{n t_n} + \epsilon \operatorname{mean}(z_n)`
+    With label smoothing, a share :math:`\alpha` of what is right is spread over the vocabulary
+    (eq:label-smoothing): :math:`(1 - \alpha) z_{n t_n} + \alpha \operatorname{mean}(z_n)`
     takes the place of :math:`z_{n t_n}`.
 
     Parameters
@@ -50,7 +50,7 @@ def cross_entropy(
         How much each position counts, 0 = not at all: the mask of masked language modelling, or
         ``class_weights[targets]``. Finite, at least 0, and one positive. Default: 1 everywhere.
     smoothing : float
-        :math:`\epsilon`, in [0, 1).
+        :math:`\alpha`, in [0, 1).
 
     Returns
     -------
@@ -90,7 +90,7 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> np.ndarray
 
     .. math:: \bar{z}_{nv} = \bar{\mathcal{L}} \, \omega_n \bigl(p_{nv} - [v = t_n]\bigr)
 
-    With label smoothing, :math:`(1 - \epsilon) [v = t_n] + \epsilon / V` takes the place of the
+    With label smoothing, :math:`(1 - \alpha) [v = t_n] + \alpha / V` takes the place of the
     bracket (eq:label-smoothing-backward).
 
     Positions that do not count get the gradient 0. At the end of a model the cotangent is 1.

@@ -16,7 +16,7 @@ def mean_squared_error(
 ) -> tuple[float, MeanSquaredErrorCache]:
     r"""Average the squared error over every entry (eq:mean-squared-error).
 
-    .. math:: \mathcal{L} = \frac{1}{N} \sum_{n=1}^{N} (y_n - t_n)^2
+    .. math:: \mathcal{L} = \frac{1}{N} \sum_{n=1}^{N} (y_n - y^*_n)^2
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def mean_squared_error_backward(
 ) -> np.ndarray:
     r"""Backward pass of :func:`mean_squared_error` (eq:mean-squared-error-backward).
 
-    .. math:: \bar{y} = \frac{2}{N} (y - t) \, \bar{\mathcal{L}}
+    .. math:: \bar{y} = \frac{2}{N} (y - y^*) \, \bar{\mathcal{L}}
 
     At the end of a model the cotangent is 1. The gradient of the target is the negative of this
     one, and is not returned.

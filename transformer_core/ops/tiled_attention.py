@@ -58,15 +58,15 @@ def tiled_attention(
 ) -> tuple[np.ndarray, TiledAttentionCache]:
     r"""Attend as :func:`attention` does, in memory that grows with T and S, not with T S.
 
-    The keys come in tiles. After each, a row has its maximum so far, m, its sum, l, and its sum of
-    values, u (eq:online-softmax):
+    The keys come in tiles. After each, a row has its maximum so far, m, its sum of exponentials,
+    :math:`\ell`, and its weighted sum of values, u (eq:online-softmax):
 
     .. math::
         m' = \max\bigl(m, \max_j S_j\bigr), \qquad
-        l' = e^{m - m'} l + \sum_j e^{S_j - m'}, \qquad
+        \ell' = e^{m - m'} \ell + \sum_j e^{S_j - m'}, \qquad
         u' = e^{m - m'} u + \sum_j e^{S_j - m'} v_j
 
-    and after the last, its output is u / l. Tiles in which no query may attend to a key are left
+    and after the last, its output is :math:`u / \ell`. Tiles in which no query may attend to a key are left
     out.
 
     Parameters

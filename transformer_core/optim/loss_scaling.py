@@ -45,7 +45,7 @@ class LossScale:
     .. math::
         \lambda \leftarrow \begin{cases}
             \lambda / 2 & \text{a gradient is not finite: the batch is computed again} \\
-            2 \lambda & \text{after } n \text{ finite batches in a row} \\
+            2 \lambda & \text{after } k \text{ finite batches in a row} \\
             \lambda & \text{else}
         \end{cases}
 
@@ -59,7 +59,7 @@ class LossScale:
     scale : float
         lambda at first. A power of two: no other leaves the bits of a number alone.
     patience : int
-        n.
+        k.
 
     Raises
     ------
