@@ -1,4 +1,4 @@
-"""Two witnesses for a gradient, the measure by which they agree, and the verdict."""
+"""Two witnesses for a gradient, the measure of their agreement, and the verdict."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -39,14 +39,14 @@ def central_difference(
     x : ndarray of floats
     h : float, optional
         The step, in the units of ``x``. Default: 1e-5, if ``x`` and ``f(x)`` are of 64 bits.
-        In float32 no step is good: at the best, four digits of the gradient are right.
+        In float32 no step is good: at best, four digits of the gradient are right.
     at : sequence of int, optional
         Flat indices of the entries to measure, at least one. Default: all of them.
 
     Returns
     -------
     ndarray
-        Of the shape of ``x``; one value an index if ``at`` is given.
+        Of the shape of ``x``; one value per index if ``at`` is given.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def complex_step(
     Returns
     -------
     ndarray
-        Real; of the shape of ``x``; one value an index if ``at`` is given.
+        Real; of the shape of ``x``; one value per index if ``at`` is given.
 
     Raises
     ------

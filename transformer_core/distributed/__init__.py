@@ -1,7 +1,7 @@
 """One training on many machines: what they send, and what each of them keeps.
 
-Arguments that do not fit raise a ``ValueError`` that names what was expected and what came, in
-most cases on every rank; a docstring tells only of what is its own.
+Arguments that do not fit raise a ``ValueError`` that names what was expected and what was
+given, in most cases on every rank; a docstring lists only errors of its own.
 """
 
 from transformer_core.distributed.data_parallel import DataParallel

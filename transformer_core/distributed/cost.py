@@ -332,7 +332,7 @@ def fit(loads: Sequence[Load], seconds: Sequence[float]) -> Network:
     Raises
     ------
     ValueError
-        If there are less than two, not as many loads as times, a time is not positive, or nobody
+        If there are fewer than two loads, not as many as times, a time is not positive, or nobody
         sends in one of the loads.
     """
     loads, seconds = as_list("loads", loads), as_list("seconds", seconds)

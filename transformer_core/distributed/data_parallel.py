@@ -48,7 +48,7 @@ class DataParallel:
     its own: while any ``map`` runs, the BLAS library, which would start threads too, is held to
     one in the whole process. Needs threadpoolctl.
 
-    To make a ``DataParallel`` changes the process: from then on it keeps the memory of freed
+    Creating a ``DataParallel`` changes the process: from then on it keeps the memory of freed
     arrays (``keep_freed_memory``).
 
     Parameters

@@ -60,7 +60,7 @@ class SequenceParallelEncoder(Wrapper):
     Parameters
     ----------
     encoder : Encoder
-        Its layers have to be cut, between f' and g', by who makes this.
+        Its layers must already be cut, between f' and g'.
     communicator : Communicator
 
     Raises

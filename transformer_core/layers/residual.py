@@ -80,7 +80,7 @@ class Residual(Layer):
             The gradient of each context that has one.
         grads : dict of str to ndarray
 
-        Source: text 001 and text 002 (Post-LN), with both ways added; text 003, equations 5 to 9
+        Source: text 001 and text 002 (Post-LN), with both paths added; text 003, equations 5 to 9
         (Pre-LN).
         """
         dskip = dy

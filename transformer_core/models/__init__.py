@@ -1,4 +1,4 @@
-"""Layers composed to models."""
+"""Layers composed into models."""
 
 from transformer_core.models.bert import Bert
 from transformer_core.models.bert_encoder import BertEncoder

@@ -80,7 +80,7 @@ class Bert(BertEncoder):
         segment_ids: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
     ) -> tuple[np.ndarray, BertCache]:
-        """Score every word of the vocabulary at each position that is asked for.
+        """Score every token of the vocabulary at each position that is asked for.
 
         Parameters
         ----------

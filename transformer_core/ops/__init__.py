@@ -1,10 +1,10 @@
 """One derivation a file: forward and backward side by side, no state.
 
 ``y, cache = op(x, ...)`` and ``dx, ... = op_backward(dy, cache)``. What holds for every operation
-is said here, and in its own docstring only what is special:
+is said here; its own docstring says only what is special:
 
 - An array holds floating-point numbers, and at least one. What is computed has its dtype: float64
-  to prove, float32 to train, complex for the complex step. An array of objects holds exact
+  to check, float32 to train, complex for the complex step. An array of objects holds exact
   numbers, such as fractions.
 - A backward pass takes the cotangent of the output, which has the shape of the output, and the
   cache. It returns the gradients of the arrays of the forward pass, each in the shape of its
@@ -12,8 +12,8 @@ is said here, and in its own docstring only what is special:
 - No argument is modified, and no cache by the backward pass.
 - A mask, ``keep``, is boolean and True where something takes part.
 - Finite numbers give finite numbers, unless the result itself is out of the range of the dtype.
-- Whatever does not fit, be it a shape, a dtype or a setting out of its range, raises a
-  ``ValueError`` that names the argument, what was expected and what came.
+- Whatever does not fit, whether a shape, a dtype or a setting out of its range, raises a
+  ``ValueError`` that names the argument, what was expected and what was given.
 """
 
 from transformer_core.ops.attention import attention, attention_backward

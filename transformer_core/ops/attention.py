@@ -47,13 +47,12 @@ def attention(
     query : ndarray (..., T, d_k)
     key : ndarray (..., S, d_k)
     value : ndarray (..., S, d_v)
-        Of (B, H, T, d_k) queries, the keys and the values may have fewer heads, G, a divisor of H:
-        each is shared by H / G neighbouring heads of queries, and not copied
-        (eq:grouped-attention).
+        For queries (B, H, T, d_k), keys and values may have fewer heads: G, a divisor of H. Each is
+        then shared by H / G neighbouring heads of queries, and not copied (eq:grouped-attention).
     keep : ndarray of bool, broadcastable to (..., T, S), optional
         True where a query may attend to a key. Default: everywhere.
     rate : float
-        Of the dropout on the weights, in [0, 1).
+        The rate of dropout on the weights, in [0, 1).
     rng : numpy.random.Generator, optional
         Draws what is dropped, in training. Default: evaluation, nothing is.
 

@@ -53,7 +53,7 @@ def embedding_backward(drows: np.ndarray, cache: EmbeddingCache) -> np.ndarray:
 def tied_readout(
     h: np.ndarray, table: np.ndarray, bias: np.ndarray | None
 ) -> tuple[np.ndarray, LinearCache]:
-    r"""Score every word by its row of the embedding table (eq:tied-readout).
+    r"""Score every token by its row of the embedding table (eq:tied-readout).
 
     .. math:: z = h \mathbf{E}^\top + b
 

@@ -36,7 +36,7 @@ class GeluTanhCache(NamedTuple):
 
 
 def gelu(x: np.ndarray) -> tuple[np.ndarray, GeluCache]:
-    r"""Weigh each entry by the normal distribution function at it (eq:gelu).
+    r"""Multiply each entry by the normal distribution function at it (eq:gelu).
 
     .. math:: y = x \, \Phi(x), \qquad
               \Phi(x) = \tfrac{1}{2} \bigl(1 + \operatorname{erf}(x / \sqrt{2})\bigr)

@@ -28,7 +28,7 @@ def low_rank(
     a : ndarray (D_in, r)
     b : ndarray (r, D_out)
     alpha : float
-        Positive: what the scale is for the rank 1.
+        Positive: the scale at rank 1.
 
     Returns
     -------

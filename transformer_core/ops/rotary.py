@@ -103,8 +103,8 @@ def rotary_frequencies(
     .. math:: \omega_i = \beta^{-2i/d_k}, \qquad i = 0, \dots, d_k / 2 - 1
 
     For contexts longer than those of training, files of models name a ``scaling``. "linear" divides
-    every frequency by the factor (eq:rotary-interpolation); "llama3" those alone whose wavelength
-    is long, by the share g that is 0 up to a low number of turns in the original context and 1 from
+    every frequency by the factor (eq:rotary-interpolation); "llama3" only those whose wavelength
+    is long, with a share g that is 0 up to a low number of turns in the original context and 1 from
     a high number on (eq:rotary-llama3).
 
     .. math:: \omega'_i = \frac{\omega_i}{\lambda}, \qquad

@@ -66,8 +66,8 @@ def tiled_attention(
         \ell' = e^{m - m'} \ell + \sum_j e^{S_j - m'}, \qquad
         u' = e^{m - m'} u + \sum_j e^{S_j - m'} v_j
 
-    and after the last, its output is :math:`u / \ell`. Tiles in which no query may attend to a key are left
-    out.
+    and after the last, its output is :math:`u / \ell`. Tiles in which no query may attend to a
+    key are left out.
 
     Parameters
     ----------

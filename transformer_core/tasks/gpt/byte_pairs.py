@@ -278,9 +278,7 @@ def train_byte_pairs(
     ValueError
         If the texts have too few different pairs for a vocabulary of this size.
 
-    References
-    ----------
-    Gage 1994; Sennrich et al. 2016.
+    Source: Gage 1994; Sennrich et al. 2016.
     """
     check_positive_int("vocabulary", vocabulary)
     check_choice("ties", ties, TIES)

@@ -29,9 +29,7 @@ def pretokens(text: str) -> list[str]:
     ----------
     text : str
 
-    References
-    ----------
-    Radford et al. 2019, in ``encoder.py`` of the published code.
+    Source: Radford et al. 2019, in ``encoder.py`` of the published code.
     """
     if not isinstance(text, str):
         raise ValueError(f"text: expected a string, got {type(text).__name__}")

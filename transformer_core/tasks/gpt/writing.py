@@ -22,7 +22,7 @@ def write(
 ) -> Iterator[str]:
     """Go on with a text, as a document that begins with it: yield what each token adds.
 
-    Blanks at the end of the prompt are left to the model: a token has the blank before its word.
+    Spaces at the end of the prompt are left to the model: a token has the space before its word.
     A character that several tokens make is yielded by the last of them.
 
     Parameters

@@ -79,12 +79,12 @@ def predict_mean(targets: np.ndarray) -> float:
 def layer_norm_floor(targets: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> float:
     r"""Return the least mean squared error that outputs of a LayerNorm can have (eq:floor).
 
-    .. math:: \frac{1}{N D} \sum_n \min_{\hat{x}} \|\gamma \odot \hat{x} + \beta - t_n\|^2
+    .. math:: \frac{1}{N D} \sum_n \min_{\hat{x}} \|\gamma \odot \hat{x} + \beta - y^*_n\|^2
               \quad \text{over} \quad \mathbf{1}^\top \hat{x} = 0, \; \|\hat{x}\|^2 = D
 
     For gamma = 1 and beta = 0 this is the mean over the targets of
-    :math:`(1 - s_n)^2 + m_n^2`, with the mean m and the standard deviation s of the D entries of
-    a target (eq:floor-closed). Otherwise each minimum lies at
+    :math:`(1 - \varsigma_n)^2 + m_n^2`, with the mean m and the standard deviation
+    :math:`\varsigma` of the D entries of a target (eq:floor-closed). Otherwise each minimum lies at
     :math:`\hat{x} = (M + \lambda)^{-1} b` for the multiplier :math:`\lambda` that gives
     :math:`\hat{x}` the length :math:`\sqrt{D}`, found by bisection.
 

@@ -1,4 +1,4 @@
-"""Search by words: what a text's rare words say, weighed by how often it has them."""
+"""Search by words: what a text's rare words say, weighted by how often it has them."""
 
 import re
 from collections import Counter
