@@ -332,8 +332,8 @@ def fit(loads: Sequence[Load], seconds: Sequence[float]) -> Network:
     Raises
     ------
     ValueError
-        If there are fewer than two loads, not as many as times, a time is not positive, or nobody
-        sends in one of the loads.
+        If there are fewer than two loads, not as many as times, a time is not positive, or a
+        load has no senders.
     """
     loads, seconds = as_list("loads", loads), as_list("seconds", seconds)
     if len(loads) != len(seconds) or len(loads) < 2:

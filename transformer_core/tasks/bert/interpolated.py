@@ -231,7 +231,7 @@ def interpolated(
     Parameters
     ----------
     blocks : ndarray of int (N, T)
-        At least 500, since stretches of 50 are kept together: neighbours tell of each other.
+        More than 450, since stretches of 50 are kept together: neighbours tell of each other.
     vocabulary : int
         V.
     rng : numpy.random.Generator

@@ -68,7 +68,7 @@ def mask(
         V.
     rng : numpy.random.Generator
     share : float
-        Between 0 and 1.
+        In (0, 1].
 
     Returns
     -------
