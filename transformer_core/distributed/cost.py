@@ -24,7 +24,7 @@ from transformer_core.foundation.checks import (
 
 
 class Network(NamedTuple):
-    """Seconds a message, and seconds a byte."""
+    """Seconds per message, and seconds per byte."""
 
     alpha: float
     beta: float
@@ -165,7 +165,7 @@ class Cost:
         operations : float
             Of the step, all ranks together.
         rate : float
-            Operations a second of one rank.
+            Operations per second of one rank.
         network : Network
         """
         check_not_negative("operations", operations)
@@ -311,7 +311,7 @@ def pipeline(
 def local_steps(sizes: Sizes, tokens: float, ranks: int, every: int) -> Cost:
     """An outer step in ``every`` many: an all-reduce, and the weights (eq:local-bytes).
 
-    The shared weights and their velocity take 8 bytes a parameter.
+    The shared weights and their velocity take 8 bytes per parameter.
     """
     check_sizes(sizes)
     check_positive_int("every", every)

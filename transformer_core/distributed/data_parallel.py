@@ -30,7 +30,7 @@ class Shard(NamedTuple):
 
 
 class DataParallel:
-    r"""Cut each batch into shards, one a thread of each rank (eq:data-parallel).
+    r"""Cut each batch into shards, one per thread of each rank (eq:data-parallel).
 
     Their losses and gradients are combined into those of the whole batch (eq:accumulation), first
     those of one rank, then, in the order of the ranks, those of all:
@@ -43,7 +43,7 @@ class DataParallel:
     Every rank is called with the whole batch, and returns the same bits. It sends
     :math:`2 \frac{N - 1}{N}` times the bytes of the gradients, and n and the loss.
 
-    NumPy lets go of the interpreter while it computes, so that two threads keep two cores busy,
+    NumPy releases the interpreter lock while it computes, so that two threads keep two cores busy,
     in the element-wise work as well as in the matrix products. For the products each thread is on
     its own: while any ``map`` runs, the BLAS library, which would start threads too, is held to
     one in the whole process. Needs threadpoolctl.

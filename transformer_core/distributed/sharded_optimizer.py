@@ -363,7 +363,7 @@ class ShardedOptimizer:
     def gather(self) -> tuple[dict[str, np.ndarray], Optimizer]:
         """Return copies of the parameters and the optimiser as one process alone has them.
 
-        All take part, and all get them: 12 bytes a parameter, with Adam. A run on disk takes
+        All take part, and all get them: 12 bytes per parameter, with Adam. A run on disk takes
         :meth:`join_array` of one array after another instead.
         """
         alone = copy(self.optimizer)

@@ -78,7 +78,7 @@ class ShardedParameters(ShardedOptimizer):
     Each layer of a list is gathered before its forward and again before its backward
     (eq:zero-3). The rest of the model, such as a table that is the first thing and the last, is
     gathered once and stays from its forward to its backward. Together the ranks send
-    (N - 1) (3 S - S_rest) bytes a step, for S bytes of parameters.
+    (N - 1) (3 S - S_rest) bytes per step, for S bytes of parameters.
 
     Parameters
     ----------

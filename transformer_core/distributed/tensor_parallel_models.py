@@ -32,7 +32,7 @@ class TensorParallelModel(Wrapper):
     """One model on N ranks: heads, hidden widths and vocabulary cut, the rest on every rank.
 
     It is the model, of layers that are cut. The parameters have the names that they had, and so
-    have the gradients. ``forward`` returns the logits of this rank's words. An optimiser has to go
+    have the gradients. ``forward`` returns the logits of this rank's tokens. An optimiser has to go
     number by number, as Adam does: Muon would take each piece of a matrix for a matrix.
 
     Parameters

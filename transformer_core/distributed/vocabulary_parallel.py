@@ -110,7 +110,7 @@ def vocabulary_cross_entropy(
         \mathcal{L} = \frac1M \sum_n \Bigl(\ln \sum_r \sum_{v \in r} e^{z_{nv} - c_n}
             - \sum_r \sum_{v \in r} [v = t_n] (z_{nv} - c_n)\Bigr)
 
-    The ranks r tell each other three numbers a position: the maximum, the sum of the
+    The ranks r tell each other three numbers per position: the maximum, the sum of the
     exponentials, and the target's logit, which one of them has.
 
     Parameters
@@ -126,7 +126,7 @@ def vocabulary_cross_entropy(
     Returns
     -------
     loss : scalar
-        In nats a position, the same on every rank.
+        In nats per position, the same on every rank.
     cache : VocabularyCrossEntropyCache
         The probabilities of this rank's words, and which of them are targets.
 

@@ -39,7 +39,7 @@ class DecoderLayer(Layer):
     Parameters
     ----------
     spec : LayerSpec
-        Its normalisations stand at the target's side: the source is not normalised here.
+        Its normalisations are for the target: the source is not normalised here.
     rng : numpy.random.Generator
     """
 

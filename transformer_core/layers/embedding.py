@@ -30,7 +30,7 @@ class Embedding(Layer):
         V and D.
     rng : numpy.random.Generator
     std : float
-        Standard deviation of the table at the start, normally distributed. The default is BERT's.
+        Standard deviation of the initial table, normally distributed. The default is BERT's.
     dtype : NumPy dtype
     """
 

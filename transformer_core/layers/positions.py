@@ -25,7 +25,7 @@ class LearnedPositions(Layer):
         The longest sequence, and D.
     rng : numpy.random.Generator
     std : float
-        Standard deviation of the table at the start, normally distributed. The default is BERT's.
+        Standard deviation of the initial table, normally distributed. The default is BERT's.
     dtype : NumPy dtype
 
     Source: text 004, section 2.1.

@@ -27,12 +27,12 @@ class BertCache(NamedTuple):
 
 
 class Bert(BertEncoder):
-    """Embeddings, an encoder, and an output layer of V logits a position (eq:bert).
+    """Embeddings, an encoder, and an output layer of V logits per position (eq:bert).
 
     Parameters
     ----------
     spec : LayerSpec
-        Of every layer. Dropout stands on the embeddings, too.
+        Of every layer. Dropout acts on the embeddings, too.
     stack : StackSpec
         V, the longest sequence, and L.
     rng : numpy.random.Generator

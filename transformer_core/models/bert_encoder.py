@@ -38,7 +38,7 @@ class BertEncoder(Layer):
     Parameters
     ----------
     spec : LayerSpec
-        Of every layer. Dropout stands on the embeddings, too.
+        Of every layer. Dropout acts on the embeddings, too.
     stack : StackSpec
         V, the longest sequence, and L.
     rng : numpy.random.Generator

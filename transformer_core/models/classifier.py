@@ -24,12 +24,12 @@ class ClassifierCache(NamedTuple):
 
 
 class Classifier(Layer):
-    """C logits a sequence: the encoder's rows, their mean, a linear layer (eq:classifier).
+    """C logits per sequence: the encoder's rows, their mean, a linear layer (eq:classifier).
 
     Parameters
     ----------
     bert : Bert
-        Its layers are used as they are, and not copied; its output layer is left behind.
+        Its layers are used as they are, and not copied; its output layer is not used.
     classes : int
         C.
     rng : numpy.random.Generator

@@ -129,7 +129,7 @@ def beam_search(
         K, how many beginnings are kept for each source.
     length_penalty : float
         :math:`\lambda`, from 0 to 10. At 0 the likeliest target wins, which favours short
-        ones; at 1, the one with the highest mean a token.
+        ones; at 1, the one with the highest mean per token.
 
     Returns
     -------

@@ -66,7 +66,7 @@ class EncoderDecoder(Layer):
     Parameters
     ----------
     spec : LayerSpec
-        Of every layer; D is even. Dropout stands on the embeddings, too.
+        Of every layer; D is even. Dropout acts on the embeddings, too.
     source, target : StackSpec
         The vocabulary, the longest sequence and the layers of the encoder and of the decoder.
     rng : numpy.random.Generator
@@ -76,8 +76,8 @@ class EncoderDecoder(Layer):
         True: source and target share one embedding table, and so one vocabulary.
 
     Embeddings start with the standard deviation 1 / sqrt(D), so that logits of a tied output layer
-    start near variance 1. They are multiplied by sqrt(D) where positions are added, whose
-    entries are as large.
+    start near variance 1. They are multiplied by sqrt(D) before positions are added, whose
+    entries are then about as large.
 
     Source: Vaswani et al. 2017; text 003, equations 4 to 9, where the LN of the source in equation
     8 is the encoder's last one, the same for all layers.
@@ -278,7 +278,7 @@ class EncoderDecoder(Layer):
         rng: np.random.Generator | None = None,
         smoothing: float = 0,
     ) -> tuple[float, dict]:
-        """Return the mean cross-entropy a target token and every parameter's gradient.
+        """Return the mean cross-entropy per target token and every parameter's gradient.
 
         The decoder is given the right target up to each token, and has to score the token
         (teacher forcing, eq:teacher-forcing).

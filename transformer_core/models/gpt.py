@@ -64,17 +64,17 @@ class GptState(NamedTuple):
 
 
 class Gpt(Layer):
-    """Embeddings, an encoder with a causal mask, and an output layer of V logits a position.
+    """Embeddings, an encoder with a causal mask, and an output layer of V logits per position.
 
-    What it is made of is said by the specification alone. Where attention has a transform, such as
-    a rotation, that tells the positions; where it has none, a table of positions is learnt. Pre-LN
-    stacks end in a normalisation. The output layer has no bias. The last two tokens may have a row
+    The specification alone says what it is made of. If attention has a transform, such as a
+    rotation, that encodes the positions; if not, a table of positions is learnt. Pre-LN stacks end
+    in a normalisation. The output layer has no bias. The last two tokens may have a row
     of their own beside that of the last.
 
     Parameters
     ----------
     spec : LayerSpec
-        Of every layer. Dropout stands on the embeddings, too.
+        Of every layer. Dropout acts on the embeddings, too.
     stack : StackSpec
         V, the longest sequence, and L.
     rng : numpy.random.Generator
@@ -208,7 +208,7 @@ class Gpt(Layer):
         rng: np.random.Generator | None = None,
         dloss: float = 1,
     ) -> tuple[float, dict]:
-        """Return the mean cross-entropy a counted token (eq:gpt-loss) and every gradient.
+        """Return the mean cross-entropy per counted token (eq:gpt-loss) and every gradient.
 
         Each position is given the right tokens up to it, and has to score the next one
         (teacher forcing, eq:teacher-forcing).

@@ -34,7 +34,7 @@ def temperature(logits: np.ndarray, value: float) -> np.ndarray:
     ----------
     logits : ndarray (..., V)
     value : float
-        :math:`\tau`. At 0, its limit, the most probable tokens alone are left.
+        :math:`\tau`. At 0, its limit, only the most probable tokens are left.
 
     Source: Ackley et al. 1985.
     """
@@ -67,7 +67,7 @@ def top_k(logits: np.ndarray, count: int) -> np.ndarray:
 
 
 def top_p(logits: np.ndarray, share: float) -> np.ndarray:
-    r"""Keep the fewest most probable tokens that have a share of the probability (eq:top-p).
+    r"""Keep the smallest set of most probable tokens with a share of the probability (eq:top-p).
 
     .. math:: \text{keep}_v = \Bigl[ \sum_{u : p_u > p_v} p_u < \rho \Bigr]
 
@@ -94,7 +94,7 @@ def top_p(logits: np.ndarray, share: float) -> np.ndarray:
 
 
 def min_p(logits: np.ndarray, share: float) -> np.ndarray:
-    r"""Keep what has a share of the probability of the most probable token (eq:min-p).
+    r"""Keep tokens with at least a share of the most probable one's probability (eq:min-p).
 
     .. math:: \text{keep}_v = \Bigl[ p_v \ge \mu \max_u p_u \Bigr]
 
@@ -134,7 +134,7 @@ def repetition_penalty(
     penalty : float
         :math:`\theta`, positive: above 1 against repetitions, at 1 nothing.
 
-    Source: Keskar et al. 2019, with the case of negative logits of those who use it.
+    Source: Keskar et al. 2019, with negative logits treated as in later programs.
     """
     check_logits(logits)
     check_booleans("seen", seen, *logits.shape)

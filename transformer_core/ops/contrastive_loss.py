@@ -48,7 +48,7 @@ def contrastive_loss(
     Returns
     -------
     loss : scalar
-        In nats a query. ln S if all keys are alike.
+        In nats per query. ln S if all keys are alike.
     cache : ContrastiveLossCache
 
     Raises

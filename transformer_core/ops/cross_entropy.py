@@ -55,7 +55,7 @@ def cross_entropy(
     Returns
     -------
     loss : scalar
-        In nats a counted position.
+        In nats per counted position.
     cache : CrossEntropyCache
         The probabilities p = softmax(z), the targets, the share w / sum(w) of each position, and
         the smoothing.

@@ -57,7 +57,7 @@ def rotary(
     positions : ndarray of numbers, broadcastable to (..., T)
         t: whole numbers, or fractions of them where positions are interpolated.
     frequencies : ndarray (d_k / 2,)
-        omega, in radians a position, as ``rotary_frequencies`` gives them.
+        omega, in radians per position, as ``rotary_frequencies`` gives them.
     halves : bool
         Where the two entries of a pair stand: side by side, or half a width apart.
 
@@ -102,7 +102,7 @@ def rotary_frequencies(
 
     .. math:: \omega_i = \beta^{-2i/d_k}, \qquad i = 0, \dots, d_k / 2 - 1
 
-    For contexts longer than those of training, files of models name a ``scaling``. "linear" divides
+    For contexts longer than those of training, model files name a ``scaling``. "linear" divides
     every frequency by the factor (eq:rotary-interpolation); "llama3" only those whose wavelength
     is long, with a share g that is 0 up to a low number of turns in the original context and 1 from
     a high number on (eq:rotary-llama3).
@@ -115,7 +115,7 @@ def rotary_frequencies(
     width : int
         d_k, even.
     base : float
-        beta, called theta in the files of models.
+        beta, called theta in model files.
     scaling : mapping, optional
         "rope_type" and the numbers that it needs, by their names in the files. Default: none.
 

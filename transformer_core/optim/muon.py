@@ -112,8 +112,8 @@ class Muon(Optimizer):
         \theta_t = (1 - \eta \lambda) \, \theta_{t-1}
             - \eta \, s \, \operatorname{NS}(g_t + \mu b_t)
 
-    with the iteration NS of :func:`orthogonalize`, for matrices of the shape (D_in, D_out). For
-    the weights of hidden layers alone: embeddings, the output layer, biases and the parameters
+    with the iteration NS of :func:`orthogonalize`, for matrices of the shape (D_in, D_out). Only
+    for the weights of hidden layers: embeddings, the output layer, biases and the parameters
     of LayerNorm go to another optimiser, such as :class:`AdamW`.
 
     Parameters

@@ -46,7 +46,7 @@ class Optimizer:
     learning_rate : float
         May be changed between steps.
     *averages : str
-        What the optimiser remembers: the names of arrays of zeros, one a parameter.
+        What the optimiser remembers: the names of arrays of zeros, one per parameter.
     norm : callable, optional
         ``norm(grads)`` is the length of all gradients together. Default: that of
         ``Pieces``, where a rank has only a part, and else :func:`global_norm`.

@@ -17,7 +17,7 @@ class SGD(Optimizer):
     parameters : dict of str to ndarray, or callable
         Updated in place. See ``Optimizer``.
     learning_rate : float
-        eta. With momentum, a constant gradient moves by eta / (1 - mu) a step in the end.
+        eta. With momentum, a constant gradient moves by eta / (1 - mu) per step in the end.
     momentum : float
         mu, in [0, 1). 0: plain gradient descent, which keeps no state.
     norm, map : callable, optional

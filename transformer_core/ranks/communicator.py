@@ -148,7 +148,7 @@ class Communicator:
         return [rank for rank in range(self.size) if rank != self.rank]
 
     def bounds(self, length: int) -> list[slice]:
-        """Cut a length into one range a rank, as equal as can be."""
+        """Cut a length into one range per rank, as equal as can be."""
         check_whole("length", length)
         edges = [length * rank // self.size for rank in range(self.size + 1)]
         return [slice(*edge) for edge in zip(edges, edges[1:], strict=False)]

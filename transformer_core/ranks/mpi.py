@@ -169,8 +169,8 @@ def guarded(
 ) -> Iterator[Communicator]:
     """End all ranks when one of them fails, with one message; wait for all at the end.
 
-    A rank that ends while others still expect something of it is a failure of theirs. Of
-    any other carrier than MPI, errors go their usual way.
+    A rank that ends while others still expect something of it is a failure of theirs. With any
+    carrier other than MPI, errors propagate as usual.
 
     Parameters
     ----------

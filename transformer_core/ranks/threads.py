@@ -45,7 +45,7 @@ class ThreadCommunicator(Communicator):
 def on_threads(
     size: int, work: Callable[..., Any], *arguments: Any, patience: float = 60
 ) -> list:
-    """Call ``work(communicator, *arguments)`` once a rank, each in a thread of its own.
+    """Call ``work(communicator, *arguments)`` once per rank, each in a thread of its own.
 
     Parameters
     ----------

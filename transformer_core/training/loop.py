@@ -46,9 +46,10 @@ def train(
     schedule : callable, optional
         ``schedule(step)`` is the learning rate of the steps 1, 2, ... Default: the optimiser's.
     max_norm : float, optional
-        The longest that the gradients of a step may be, all together. Default: any length.
+        The largest norm of all gradients of a step together; longer ones are clipped. Default:
+        none.
     history : list of dict, optional
-        Earlier records to go on from. One record ``{"step": ..., "loss": ...}`` a step is
+        Earlier records to go on from. One record ``{"step": ..., "loss": ...}`` per step is
         appended to it, so that it holds them also when training ends early. Default: empty.
     after_step : callable, optional
         Called with ``history`` after each step, for instance to save, or to add a measure to the

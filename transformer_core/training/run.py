@@ -31,7 +31,7 @@ LOCK = ".lock"
 class Run:
     """A training run on disk.
 
-    ``settings.json`` says how it was started, ``history.json`` holds one record a step, and
+    ``settings.json`` says how it was started, ``history.json`` holds one record per step, and
     ``checkpoint.safetensors`` the parameters and the optimiser's state, with a checksum of its
     own, and with those of the settings and the other files that it was computed from.
 
@@ -220,7 +220,7 @@ class Run:
         return history
 
     def save_history(self, history: list[dict]) -> None:
-        """Write the records, one a step."""
+        """Write the records, one per step."""
         self.write(HISTORY, to_json("history", history))
 
     def steps(self) -> int | None:

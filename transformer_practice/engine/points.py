@@ -60,7 +60,7 @@ def sampler(
     sizes: dict[str, Callable] | None = None,
     **arguments: Any,
 ) -> Callable[..., Point]:
-    """Return a function that draws a point of a name and of numbers for the letters.
+    """Return a function that draws a point, given its name and a number for each letter.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Report:
     verdict : str
         One sentence or two; lines of code may follow.
     mistakes : tuple of str
-        Names in the catalogue that explain it, best first; () if none does. Of a tie, all.
+        Names in the catalogue that explain it, best first, all of them in a tie; () if none does.
     explanations : tuple of str
     errors : dict
         For each output and each point the relative error.

@@ -89,7 +89,7 @@ def look_at_neighbours(
     attention : MultiHeadSelfAttention
         Its queries and keys are changed in place.
     frequencies : ndarray (D/2,)
-        Of the sinusoids, in radians a position.
+        Of the sinusoids, in radians per position.
     rng : numpy.random.Generator
     score : float
         The expected score of that neighbour, if half of the input is its position.

@@ -9,18 +9,18 @@ from transformer_core.tasks.dates.data import LANGUAGES, locales, normalise
 
 
 class DateRules:
-    """Reads a date by regular expressions and the names of the months, which CLDR tells it.
+    """Reads a date by regular expressions and CLDR's names of the months.
 
     The year is the number of four digits. A name is the month, and the number left is the day.
     Of three numbers those behind a year are month and day; those before it are what they can be,
-    and where both can be both, in the order told.
+    and where both can be both, in the given order.
 
     Parameters
     ----------
     languages : iterable of str
         Of CLDR.
     month_first : bool
-        The order told: 3/5/1998 is in March if true, in May if false.
+        That order: 3/5/1998 is in March if true, in May if false.
     """
 
     def __init__(

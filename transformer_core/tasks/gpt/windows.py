@@ -1,4 +1,4 @@
-"""A text in tokens: joined, cut into windows to train on, and measured in bits a byte."""
+"""A text in tokens: joined, cut into windows to train on, and measured in bits per byte."""
 
 from collections.abc import Iterator
 from itertools import accumulate, count
@@ -117,8 +117,8 @@ def bits_per_byte(losses: np.ndarray, ids: np.ndarray, sizes: np.ndarray) -> flo
 
     .. math:: \frac{\sum_n -\ln p(t_n \mid t_{<n})}{\ln 2 \; \sum_n \text{bytes}(t_n)}
 
-    It does not depend on how the text is cut into tokens. An end of text has to be told, too, and
-    has no bytes.
+    It does not depend on how the text is cut into tokens. An end of text has to be predicted, too,
+    and has no bytes.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def recent_kinds(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 def best_weights(
     one: np.ndarray, other: np.ndarray, kinds: np.ndarray, number: int, steps: int = 50
 ) -> np.ndarray:
-    r"""Return the weights (K,) of the first of two models, one a kind (eq:mixture-weights).
+    r"""Return the weights (K,) of the first of two models, one per kind (eq:mixture-weights).
 
     .. math:: \lambda_k \leftarrow \frac{1 + \sum_{n: k_n = k} \lambda_k \, p_1(t_n) / p(t_n)}
                                        {2 + \sum_{n: k_n = k} 1}, \qquad
