@@ -30,7 +30,7 @@ def sequence_pair(communicator: Communicator) -> tuple[Collective, Collective]:
     -------
     f, g : Collective
 
-    Source: Korthikanti et al. 2022.
+    Source: Korthikanti et al. 2023.
     """
     f = Collective(
         lambda x: communicator.all_gather(x, axis=1),
@@ -69,7 +69,7 @@ class SequenceParallelEncoder(Wrapper):
         If the layers are not cut; from its passes, if the ranks do not divide T, or as
         :class:`Encoder` does.
 
-    Source: Korthikanti et al. 2022.
+    Source: Korthikanti et al. 2023.
     """
 
     def __init__(self, encoder: Encoder, communicator: Communicator):

@@ -50,7 +50,7 @@ class TensorParallelModel(Wrapper):
         multiple of them; a feed-forward layer does not say how it is cut; or the hidden width or
         the vocabulary is less than N.
 
-    Source: Shoeybi et al. 2019; Korthikanti et al. 2022.
+    Source: Shoeybi et al. 2019; Korthikanti et al. 2023.
     """
 
     stack: str  # the attribute with the layers

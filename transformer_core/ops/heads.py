@@ -40,7 +40,7 @@ def merge_heads(x: np.ndarray) -> np.ndarray:
     -------
     ndarray (B, T, H*d_k)
 
-    Source: text 004, section 2.2.
+    Source: text 004, section 2.2, with the transpose that its formula lacks.
     """
     check_shape("x", x, "B", "H", "T", "d_k")
     batch, _, length, _ = x.shape
