@@ -84,7 +84,7 @@ class Recorder:
         heads : int
             H.
         key_heads : int, optional
-            G. Default: H.
+            G; default: H.
 
         Raises
         ------

@@ -39,7 +39,7 @@ class FeedForward(Layer):
     rng : numpy.random.Generator
     dtype : NumPy dtype
     activation : {"relu", "gelu", "gelu_tanh", "silu"}
-        f. "gelu" needs SciPy, except in single precision.
+        f; "gelu" needs SciPy, except in single precision.
     """
 
     # Which of its linear layers tensor parallelism cuts by columns, and which by rows.
