@@ -43,7 +43,7 @@ SAME = ["softmax-no-coupling"]  # and on the same token
 
 def runs():
     """The settings of every run; no name: the right gradients."""
-    tasks = {"previous": PREVIOUS, "reversal": REVERSAL, "same": SAME}
+    tasks = {"previous": PREVIOUS, "reversal": REVERSAL, "same": SAME, "one batch": PREVIOUS}
     for task, names in tasks.items():
         for name in (None, *names):
             for seed in SEEDS:
@@ -56,7 +56,7 @@ def run(task, name, seed):
     if task == "reversal":
         losses, right = reversal(name, seed)
     else:
-        losses = token(name, seed, shift=1 if task == "previous" else 0)
+        losses = token(name, seed, shift=0 if task == "same" else 1, fresh=task != "one batch")
     return {
         "first": float(losses[0]),
         "end": float(smooth(losses)[-2:].mean()),
@@ -74,11 +74,11 @@ def planted_or_not(name):
     return planted(MUTANTS[name]) if name else nullcontext()
 
 
-def token(name=None, seed=0, shift=1, parameters=None):
+def token(name=None, seed=0, shift=1, fresh=True, parameters=None):
     """Train an encoder to give back a token's embedding, under a mistake; return its losses.
 
-    With shift 1 it is the previous token, with shift 0 the same. The trained parameters are put
-    into a dict.
+    With shift 1 it is the previous token, with shift 0 the same. Every batch is fresh, or the
+    first is repeated. The trained parameters are put into a dict.
     """
     rng = np.random.default_rng(seed)
     model = Reconstructor(LayerSpec(32, 2, 64, "post"), 2, rng)
@@ -96,7 +96,7 @@ def token(name=None, seed=0, shift=1, parameters=None):
             grads = {n.replace("layer_", "layer"): grad for n, grad in grads.items()}
         return loss, grads
 
-    batches = (sample() for _ in range(STEPS))
+    batches = (sample() for _ in range(STEPS)) if fresh else [sample()] * STEPS
     with planted_or_not(name):
         history = train(loss_and_gradients, Adam(model.parameters(), 3e-3), batches, STEPS)
     if parameters is not None:
