@@ -44,6 +44,16 @@ def run(kind, rate, seed, steps=STEPS):
     training, held_out = split(EACH, seed)
     if kind == "words":
         return bag_of_words(training, held_out, rate)
+    model, history = fine_tune(training, kind, rate, seed, steps)
+    return {
+        "losses": [round(record["loss"], 3) for record in history[9::10]],
+        "trained": sum(array.size for array in model.parameters().values()),
+        "right": round(accuracy(model, held_out), 4),
+    }
+
+
+def fine_tune(training, kind, rate, seed, steps=STEPS):
+    """Train one classifier; return it with the records of its steps."""
     model = build(kind, seed)
     ids, keep = encode(training.texts)
     rng = np.random.default_rng([seed, 1])
@@ -69,11 +79,7 @@ def run(kind, rate, seed, steps=STEPS):
         ),
         max_norm=1.0,
     )
-    return {
-        "losses": [round(record["loss"], 3) for record in history[9::10]],
-        "trained": sum(array.size for array in model.parameters().values()),
-        "right": round(accuracy(model, held_out), 4),
-    }
+    return model, history
 
 
 def build(kind, seed):
