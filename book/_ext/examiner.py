@@ -136,7 +136,7 @@ def totals(findings):
     labels = {f["label"] for f in planted}
     tied = [f for f in first if len(f["mistakes"]) > 1]
     unnamed = [f for f in unknown if not f["right"] and not f["mistakes"]]
-    told = [f for f in unnamed if "not like any mistake" not in f["said"]]
+    told = [f for f in unnamed if "matches no mistake" not in f["said"]]
     others = [f for f in unseen if f["mistakes"] and not is_first(f)]
     return f"""\
 - **{len(passed)} of {len(right)} right answers**, to {len(exercises)} exercises, are called right.

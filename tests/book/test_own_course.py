@@ -71,7 +71,7 @@ def run(folder, capsys, *options):
 
 def test_the_command_examines_a_file_of_another_course(folder, capsys):
     status, told = run(folder, capsys)
-    assert status == 1 and "dx is what it should be if w were in reverse order" in told.out
+    assert status == 1 and "dx is what you would get if w were in reverse order" in told.out
     assert "generic, other sizes" not in told.out
     status, told = run(folder, capsys, "convolve", "--all")
     assert status == 1 and "generic, other sizes" in told.out

@@ -198,7 +198,7 @@ def test_a_wrong_answer_is_named_then_the_right_one_accepted(page):
     page.write(EXERCISE, ANSWER)
     said = page.press(EXERCISE, "Examine")
     assert said.startswith("layer_norm: right. layer_norm_backward: right.")
-    assert "Central differences of your own forward pass" in said
+    assert "central differences of your own forward pass" in said
 
 
 def test_hints_come_one_after_the_other(page):
@@ -220,7 +220,7 @@ def test_a_loop_that_does_not_end_is_ended_and_the_next_answer_examined(page):
 
 def test_a_listing_is_changed_and_run(page):
     page.open(LISTING)
-    assert "Central differences of your own forward pass" in page.press(LISTING, "Run")
+    assert "central differences of your own forward pass" in page.press(LISTING, "Run")
     code = page.run("return place.querySelector('.cm-content').innerText", LISTING)
     page.write(
         LISTING, code.replace("- variance_term", "").replace("\n\n", "\n") + "\nprint(1 + 1)"

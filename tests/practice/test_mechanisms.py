@@ -46,7 +46,7 @@ def test_what_is_right_on_the_way_has_the_nearest_name_and_is_no_wrong_output(mo
 
     report = str(examine("Adam", update))
     assert (
-        "On the way in the first step, `mh` (the package's `m_hat`) is right.\n" in report
+        "Along the way in the first step, `mh` (the package's `m_hat`) is right.\n" in report
     )  # grad is, too
 
 
@@ -117,7 +117,7 @@ def test_a_number_that_is_lost_in_every_row_is_seen(monkeypatch):
         return y, y
 
     said = str(examine("log_softmax", forward))
-    assert "y is right but for a number in every row, which is added to all of the row" in said
+    assert "y is right except for one number per row, which is added to the whole row" in said
 
 
 def test_a_parameter_of_one_number_is_named_as_a_factor():

@@ -67,7 +67,11 @@ def lengths_added(sharded, replicated):
     "exercise, forward, said",
     [
         ("attention", swapped_too_little, "`np.swapaxes(key, -1, -2)` replaced `key`"),
-        ("attention", without_its_mask, "`keep` were handed on in `ops.softmax(scores)`"),
+        (
+            "attention",
+            without_its_mask,
+            "`keep` were added as an argument to `ops.softmax(scores)`",
+        ),
         pytest.param(
             *("three_linear", side_by_side, "`np.swapaxes(weights, 0, 1)` replaced `weights`"),
             marks=pytest.mark.thorough,
@@ -137,7 +141,7 @@ def test_a_second_mistake_is_found_behind_a_forward_pass_that_can_be_mended(tmp_
     path.write_text(dedent(WRONG_IN_BOTH))
     (examined,) = examine_file(path, names={"layer_norm"})  # in a process of its own
     report = examined.report
-    assert "with your forward pass mended, dx is wrong, dgamma and dbeta are" in report.verdict
+    assert "with your forward pass fixed, dx is wrong, dgamma and dbeta are" in report.verdict
     assert report.mistakes[0] == "layer-norm-unbiased-variance"
     assert "dx would be right if, in line 16, `g` replaced `dy`" in "\n".join(report.explanations)
 
@@ -255,7 +259,7 @@ OTHER = [
 def drawn_tokens(probabilities, numbers):
     return np.argmax(np.cumsum(probabilities, axis=-1) >= numbers[:, None], axis=-1)
 """,
-        ">= numbers[:, None]`, at all points but these: a sum short of 1 by rounding; a sum short "
+        ">= numbers[:, None]`, except at these points: a sum short of 1 by rounding; a sum short "
         "of 1, and the last impossible.",
     ),
     (
@@ -268,7 +272,7 @@ class HeadTransform:
         y, active = self.activate(n)
         return y, (dense, norm, active)
 """,
-        "line 5, `self.norm.forward(u)` and `self.activate(n)` had each other's function",
+        "line 5, the functions of `self.norm.forward(u)` and `self.activate(n)` were swapped",
     ),
     (
         "complex_step",

@@ -196,7 +196,7 @@ class Answer:
         """
         exercise, points = self.exercise, self.exercise.points()
         first, *_ = self.runs_at(points[:1]).backward
-        times = "after a forward pass for another input", "a second time with the same cache"
+        times = "after a forward pass on another input", "a second time with the same cache"
         when = times[0]
         try:
             with np.errstate(all="ignore"):

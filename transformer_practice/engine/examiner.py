@@ -26,9 +26,9 @@ from transformer_practice.engine.runs import LEFT, SELF, TOLERANCE, Runs, at_poi
 from transformer_practice.exercises import find_exercise
 
 MANY = 5  # outputs that a sentence names at most
-REMEMBERS = "What it needs of its own forward pass has to be in the cache, and to stay there."
+REMEMBERS = "What it needs from its own forward pass must be in the cache, and must stay there."
 KEPT = (
-    "What the backward pass needs has to be in the cache, and not in self: another forward pass "
+    "What the backward pass needs must be in the cache, not in self: another forward pass "
     "may come in between."
 )
 WITNESS_TOLERANCE = 1e-5  # of central differences, at points of size 1
@@ -102,11 +102,11 @@ def after_mending(answer, stage, own):
     everywhere = tuple(range(len(own.backward)))
     if runs and not runs[0].failure:
         found = stage_of(mended, "backward", runs, everywhere)._replace(after=True)
-        return "with your forward pass mended", found, explain
+        return "with your forward pass fixed", found, explain
     for right in both_passes_with(stage):
         found = stage_of(answer, "backward", own.backward, everywhere, right)
         if not own.backward[0].failure and by_numbers(found):
-            return "but for this mistake", found, by_numbers
+            return "apart from this mistake", found, by_numbers
     return None
 
 
@@ -268,11 +268,11 @@ def put_into_words(answer, stages, own):
             right = False
             verdicts = [f"{titles['backward']}: {later}\n{REMEMBERS}"]
         if stages[0].wrong:
-            first = "mend the forward pass first."
+            first = "fix the forward pass first."
             if fits is None:
                 said = f"cannot be judged yet: {first}"
                 if witness:
-                    said = f"cannot be judged yet: {witness}\nMend the forward pass first."
+                    said = f"cannot be judged yet: {witness}\nFix the forward pass first."
             else:
                 at = f' at the point "{points[0].name}"' if fits else ""
                 said = f"{'fits' if fits else 'does not fit'} your forward pass{at}: {first}"
@@ -321,7 +321,7 @@ def writes_of(answer, stage):
     at = [p.name for p, run in runs if any(name.endswith(LEFT) for name in run.outputs)]
     line = answer.write(stage.name, at[0]) if at else ""
     remedy = (
-        "keep the old number, and write that back" if answer.exercise.restores else "make a new one"
+        "keep the old number, and write it back" if answer.exercise.restores else "make a new one"
     )
     if line:
         return [f"In {line}\nThis writes into the caller's array: {remedy}."]
@@ -423,7 +423,7 @@ def right_where(stage):
 
 def unknown(stage):
     """Say that nothing explains it, and what was seen."""
-    text = "It is wrong, and not like any mistake that I know."
+    text = "It is wrong, but matches no mistake that I know."
     for point, run, right in zip(stage.points, stage.own, stage.right, strict=True):
         gaps = {}
         for name in stage.wrong:
@@ -514,7 +514,7 @@ def measured(answer, own):
             errors[name] = gradient_error(found, slope, scale).norm
     worst = max(errors.values(), default=np.inf)
     fits = bool(worst < WITNESS_TOLERANCE) and errors.keys() == slopes.keys()
-    return f"Central differences of your own forward pass: {worst:.0e}.", fits
+    return f"Error against central differences of your own forward pass: {worst:.0e}.", fits
 
 
 def wider(answer):
@@ -524,9 +524,9 @@ def wider(answer):
     names = answer.wide()
     if not names:
         return []
-    come = "comes" if len(names) == 1 else "come"
+    come = "is" if len(names) == 1 else "are"
     return [
-        f"For float32 inputs, {listed(names)} {come} in float64: training is slower then. "
+        f"For float32 inputs, {listed(names)} {come} in float64, which slows training down. "
         "math.sqrt of a whole number keeps float32, np.sqrt does not; new arrays need a dtype."
     ]
 

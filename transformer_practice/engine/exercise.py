@@ -308,10 +308,10 @@ class UpdateExercise(Exercise):
             if not call(returns_nothing, function, optimizer, *arguments):
                 raise Misfit(f"{self.method} must return nothing: it changes its arrays in place")
             if not np.array_equal(arguments[of_grad], before, equal_nan=True):
-                raise Misfit(f"{self.method} must not change grad: who has computed it may need it")
+                raise Misfit(f"{self.method} must not change grad: its caller may still need it")
             if optimizer.steps != steps:
                 raise Misfit(
-                    f"{self.method} must not change self.steps: the step is counted already"
+                    f"{self.method} must not change self.steps: the step is already counted"
                 )
 
         setattr(optimizer, self.method, own)

@@ -78,7 +78,7 @@ def insertions(tree: ast.FunctionDef, local: dict[str, Any]) -> Iterator[Edit]:
             new = filled(template, node)
             said = f"{shown(new)} replaced {shown(node)}"
             if len(ast.unparse(new)) > LONGEST:
-                said = f"`{template.format('(...)')}` were put around {shown(node)}"
+                said = f"`{template.format('(...)')}` were applied to {shown(node)}"
             yield said + where, statement, put._replace(new=new)
         for text in others_for(node, local, put.owner):
             said = f"`{text}` replaced {shown(node)}"
@@ -153,7 +153,7 @@ def more_arguments(node, local):
             for name, value in local.items():
                 if name.isidentifier() and name not in (*given, "self") and not callable(value):
                     more = ast.Name(name, ast.Load())
-                    said = f"`{name}` were handed on in {shown(node)}"
+                    said = f"`{name}` were added as an argument to {shown(node)}"
                     yield said, ast.Call(func, [*args, more], keywords)
                     yield said, ast.Call(func, args, [*keywords, ast.keyword(name, more)])
 
@@ -261,7 +261,7 @@ def changed_statements(statement):
             for one, other in combinations(names, 2):
                 new = copy.copy(statement)
                 new.value = SwapNames(one, other).visit(copy.deepcopy(statement.value))
-                yield f"`{one}` and `{other}` had changed places in {shown(statement)}", new
+                yield f"`{one}` and `{other}` were swapped in {shown(statement)}", new
 
 
 class SwapNames(ast.NodeTransformer):
@@ -286,7 +286,7 @@ def exchanged_parameters(tree):
     names = [each.arg for each in (*arguments.args, *arguments.kwonlyargs) if each.arg != "self"]
     for one, other in combinations(names, 2):
         first = ast.parse(f"{one}, {other} = {other}, {one}").body
-        said = f"`{one}` and `{other}` had changed places"
+        said = f"`{one}` and `{other}` were swapped"
         yield said, None, Put(tree, "body", None, [*first, *tree.body])
 
 
@@ -298,7 +298,7 @@ def exchanged_calls(places):
         alike = len(one.args) == len(other.args)
         if alike and not of_numpy and not (is_in(one, other) or is_in(other, one)):
             puts = Put(one, "func", None, other.func), Put(other, "func", None, one.func)
-            yield f"{shown(one)} and {shown(other)} had each other's function", statement, *puts
+            yield f"the functions of {shown(one)} and {shown(other)} were swapped", statement, *puts
 
 
 def is_in(node, whole):

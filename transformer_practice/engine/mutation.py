@@ -309,7 +309,7 @@ def everywhere(found, alike):
     """Yield a number that is another wherever its statement has it, and so a variable."""
     for (statement, number), puts in grouped(found, number_of).items():
         for new in other_numbers(number):
-            said = f"`{number}` were `{new}` wherever it stands in {shown(statement)}"
+            said = f"`{number}` were `{new}` everywhere in {shown(statement)}"
             yield said, statement, *(put._replace(new=ast.Constant(new)) for put in puts)
     for (_, name), puts in grouped(found, variable_of).items():
         for other in alike(name):
@@ -380,7 +380,7 @@ def exchanges(tree):
     for one, other in combinations(sorted(parts), 2):
         if one not in other and other not in one:
             new = Exchange(one, other).visit(copy.deepcopy(tree))
-            said = f"`{one}` and `{other}` had changed places"
+            said = f"`{one}` and `{other}` were swapped"
             yield said, None, Put(tree, "body", None, new.body)
 
 
@@ -458,7 +458,7 @@ def other_blocks(owner, field, body, alike):
                     if isinstance(target, ast.Name):
                         unused = ast.Name("_", ast.Store())
                         parts = ast.Tuple([*targets[:at], unused, *targets[at + 1 :]], ast.Store())
-                        said = f"`{target.id}` were not taken from {shown(value)}"
+                        said = f"`{target.id}` were not assigned from {shown(value)}"
                         yield said, statement, *puts(i, ast.Assign([parts], value))
         for j, other in enumerate(after, 1):
             if is_fixed(other):
@@ -489,13 +489,13 @@ def other_statements(statement, alike):
             new = ast.fix_missing_locations(ast.Assign([statement.target], value))
             yield f"{shown(new)} replaced {shown(statement)}", new
     elif isinstance(statement, ast.If):
-        yield f"`if {ast.unparse(statement.test)}` always held", always(statement, True)
-        yield f"`if {ast.unparse(statement.test)}` never held", always(statement, False)
+        yield f"`if {ast.unparse(statement.test)}` were always true", always(statement, True)
+        yield f"`if {ast.unparse(statement.test)}` were never true", always(statement, False)
     elif isinstance(statement, ast.For):
         for said, part in (
-            ("the last round", "[:-1]"),
-            ("the first round", "[1:]"),
-            ("all rounds but the first", "[:1]"),
+            ("the last iteration", "[:-1]"),
+            ("the first iteration", "[1:]"),
+            ("all iterations but the first", "[:1]"),
         ):
             rounds = ast.parse(f"list({ast.unparse(statement.iter)}){part}").body[0].value
             new = ast.For(statement.target, rounds, statement.body, statement.orelse)
@@ -505,7 +505,7 @@ def other_statements(statement, alike):
                 whole = ast.BinOp(ast.BinOp(stop, ast.Sub(), step), ast.Add(), ast.Constant(1))
                 rounds = ast.Call(ast.Name("range", ast.Load()), [start, whole, step], [])
                 new = ast.For(statement.target, rounds, statement.body, statement.orelse)
-                yield f"a last round of {shown(statement)} that is not whole were left out", new
+                yield f"an incomplete last iteration of {shown(statement)} were left out", new
         names = [n for n in ast.walk(statement) if isinstance(n, ast.Name)]
         bound = {n.id for n in names if stores(n)}
         read = {n.id for n in names if not stores(n)}
@@ -514,7 +514,7 @@ def other_statements(statement, alike):
             before = ast.parse(f"{FIRST}{name} = {name}").body[0]
             again = FirstOf(name).visit(copy.deepcopy(statement))
             new = ast.If(ast.Constant(True), [before, again], [])
-            yield f"each round of {shown(statement)} had the first `{name}`", new
+            yield f"each iteration of {shown(statement)} used the initial `{name}`", new
         calls = [n for n in ast.walk(statement) if isinstance(n, ast.Call)]
         handed = {
             (each.id, "()" if isinstance(arg, ast.Starred) else "None")
@@ -527,7 +527,7 @@ def other_statements(statement, alike):
             if name not in bound:
                 last = ast.parse(f"{name} = {nothing}").body
                 new = ast.For(statement.target, statement.iter, [*statement.body, *last], [])
-                yield f"`{name}` were handed on in the first round of {shown(statement)} only", new
+                yield f"`{name}` were passed only in the first iteration of {shown(statement)}", new
 
 
 def stores(name):
@@ -732,7 +732,7 @@ def other_calls(func, args, keywords, without, instead):
             for at, said in ((0, "first"), (-1, "last")):
                 new = ast.parse(f"np.take(0, {at}, {ast.unparse(keyword.value)})").body[0].value
                 new.args[0] = func.value
-                yield f"the {said} alone were taken, and no `{name}`", new
+                yield f"the {said} entry were taken instead of the `{name}`", new
     for other in OTHERWISE.get(name, ()):
         new = (
             ast.Attribute(func.value, other, ast.Load())

@@ -8,8 +8,8 @@ import numpy as np
 ROWS = 6  # of a table that shows everything
 SCREEN = 16  # lines of a verdict and what explains it, unless everything is asked for
 PRINTED = 5  # lines of what was printed, likewise
-LEGEND = "Relative errors; 1e-8 and less is rounding."
-ALL = "Errors at each point, and what else was seen"
+LEGEND = "Relative errors; 1e-8 or less is rounding."
+ALL = "Errors at each point, and other observations"
 REST = f"{ALL}: --all, or the report's whole()."
 
 

@@ -20,7 +20,7 @@ SECONDS = 5.0
 LONGEST = 1000  # characters of what an error says
 ENDLESS = "did not return within"
 REMEDIES = {  # of what NumPy and Python say: what to try
-    "cannot be interpreted as an integer": "Is there a / for a //? A / gives a float.",
+    "cannot be interpreted as an integer": "Is there a / where a // belongs? A / gives a float.",
     "File too large": "Too much is printed, or written to a file.",
     "output array is read-only": "It is changed in place: make a new array.",
 }

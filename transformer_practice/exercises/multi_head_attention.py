@@ -108,7 +108,7 @@ def ways_by(projection, *parts):
         dparts, _ = layer.attend_backward(point.cotangent, cache)
         weights = np.split(getattr(layer, projection).weight, layer.edges, axis=1)
         ways = zip(parts, dparts[-len(parts) :], weights, strict=True)
-        return {f"the way by the {part}": dpart @ weight.T for part, dpart, weight in ways}
+        return {f"the path through the {part}": dpart @ weight.T for part, dpart, weight in ways}
 
     return terms
 

@@ -70,7 +70,7 @@ def ways(point):
     through, *_ = layer.branch.backward(ops.dropout_backward(skip, cache.dropout), cache.branch)
     if layer.pre:
         through, _ = layer.norm.backward(through, cache.norm)
-    return {"the skip connection": skip, "the way through the branch": through}
+    return {"the skip connection": skip, "the path through the branch": through}
 
 
 class ReZero(Layer):
@@ -111,7 +111,7 @@ def rezero_ways(point):
     layer, dy = make(np.float64), point.cotangent
     _, (_, cache) = layer.forward(x)
     through, _ = layer.branch.backward(layer.rho * dy, cache)
-    return {"the skip connection": dy, "the way through the branch": through}
+    return {"the skip connection": dy, "the path through the branch": through}
 
 
 def gain(point, outputs):

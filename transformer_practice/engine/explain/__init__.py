@@ -56,8 +56,8 @@ def explain(stage: Stage) -> tuple[Explanation, ...]:
     found = {output.name: output.explained() for output in outputs}
     for output in outputs:
         if found[output.name].endswith((" too small.", " too large.")):
-            _, _, how = output.first_of(by_coefficients).partition(" should be if, ")
-            found[output.name] += f" So it is, for instance, if, {how}" * bool(how)
+            _, _, how = output.first_of(by_coefficients).partition(" would get if, ")
+            found[output.name] += f" You would get that, for instance, if, {how}" * bool(how)
     whole, apart = by_own_changes(stage, rest)
     if whole:
         single, searches = [*single, whole], ()

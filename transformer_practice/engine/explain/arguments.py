@@ -135,7 +135,7 @@ def substitutes(exercise, point, stage):
                 if isinstance(number, int | float):
                     ones = [(*each[:at], 1, *each[at + 1 :]) for each in value]
                     alike = point._replace(arguments=point.arguments | {name: ones})
-                    yield f"[{at}] of each of {name} were 1, and all counted alike", alike
+                    yield f"[{at}] of each of {name} were 1, so that all counted equally", alike
     for one, other in combinations(found, 2):
         a, b = one.value, other.value
         if isinstance(a, float) and isinstance(b, float) and "build" in point.arguments:
@@ -157,7 +157,7 @@ def substitutes(exercise, point, stage):
             yield f"{one} were multiplied by {other}", product
         elif a.shape == b.shape:
             both = point._replace(arguments=point.arguments | {one: b, other: a})
-            yield f"{one} and {other} had changed places", both
+            yield f"{one} and {other} were swapped", both
     for name in arrays:
         array = point.arguments[name]
         for axis in range(array.ndim):
@@ -180,7 +180,7 @@ def exchanged(one, other):
     def point_of(exercise, point):
         half = one.put(other.value)
         (whole,) = (k for k in knobs(exercise, half) if k.name == other.name)
-        return f"{one.name} and {other.name} had changed places", whole.put(one.value)
+        return f"{one.name} and {other.name} were swapped", whole.put(one.value)
 
     return point_of
 
@@ -195,20 +195,20 @@ def others_of(value, default=None):
         yield "None", None
         yield "inverted", ~value
     elif isinstance(value, int) or isinstance(value, np.ndarray) and value.dtype.kind == "i":
-        yield "1 larger", value + 1
-        yield "1 smaller", value - 1
+        yield "larger by 1", value + 1
+        yield "smaller by 1", value - 1
         if isinstance(value, np.ndarray):
             yield "0", 0 * value
     else:
         yield "0", 0.0 * value
         yield "1", 1.0 + 0 * value
-        yield "its absolute value", abs(value)
-        yield "of the other sign", -value
-        yield "its square", value**2
+        yield "replaced by its absolute value", abs(value)
+        yield "negated", -value
+        yield "replaced by its square", value**2
         if np.ndim(value) and value.any():
-            yield "its sign", np.sign(value)
+            yield "replaced by its sign", np.sign(value)
             yield "divided by its length", value / np.linalg.norm(value)
-            yield "without its mean", value - value.mean(axis=-1, keepdims=True)
+            yield "centred in each row", value - value.mean(axis=-1, keepdims=True)
 
 
 def by_substitution(output):
@@ -222,8 +222,8 @@ def by_substitution(output):
             left_out = said.endswith(
                 (" were 0", " were 1", " were None", " were empty", " left out")
             )
-            question = ": is that left out?" if left_out and "left out" not in said else "."
-            return f"{output.name} is what it should be if {said}{question}"
+            question = ": is it left out?" if left_out and "left out" not in said else "."
+            return f"{output.name} is what you would get if {said}{question}"
     return ""
 
 
@@ -252,7 +252,8 @@ def by_multiple(output):
             if names or plain:
                 times = " or ".join(names) or f"{factors[0]:.6g}"
                 shown = cotangent_of(output.exercise) if key == COTANGENT else key
-                return f"{output.name} is what it should be if {shown} were {times} times as large."
+                said = f"{shown} were {times} times as large"
+                return f"{output.name} is what you would get if {said}."
     return ""
 
 
@@ -319,7 +320,7 @@ def by_value(output):
             if is_output(output, output.probes.tried(knob.put(new)), case) and all(
                 has_value(output, c, knob.name, said) for c in rest
             ):
-                return f"{output.name} is what it should be if {knob.name} were {said}."
+                return f"{output.name} is what you would get if {knob.name} were {said}."
     return ""
 
 
@@ -328,13 +329,13 @@ def values_of(knob):
     name, value = knob.name, knob.value
     if type(value) is int:
         yield from {
-            "2 larger": value + 2,
+            "larger by 2": value + 2,
             "twice as large": 2 * value,
             "half as large": value // 2,
         }.items()
     elif type(value) is float:
-        yield f"{LEAST:g}, as good as 0", LEAST
-        yield from ((f"{usual:g}, and not {value:g}", usual) for usual in USUAL)
+        yield f"{LEAST:g}, practically 0", LEAST
+        yield from ((f"{usual:g} instead of {value:g}", usual) for usual in USUAL)
         yield f"1 - {name}", 1 - value
         yield f"{name}^2", value**2
         yield f"sqrt({name})", abs(value) ** 0.5
@@ -361,7 +362,7 @@ def by_cache(output):
             is_output(output, dict(others_kept(output, case)).get(said, no_run)(), case)
             for case in output.all
         ):
-            return f"{output.name} is what it should be if {said} in the cache."
+            return f"{output.name} is what you would get if {said} in the cache."
     return ""
 
 

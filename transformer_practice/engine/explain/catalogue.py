@@ -152,26 +152,26 @@ def by_catalogue_apart(stage):
 
 
 def named(stage: Stage, outputs: Sequence[str], mistakes: dict[str, Mutant]) -> Explanation:
-    what = "It is that"
+    what = "It matches"
     changed = [name.removesuffix(LEFT) for name in outputs if name.endswith(LEFT)]
     outputs = [name for name in outputs if name and not name.endswith(LEFT)]
     if outputs:
-        what = f"{listed(outputs, FEW)} {'is that' if len(outputs) == 1 else 'are those'}"
+        what = f"{listed(outputs, FEW)} {'matches' if len(outputs) == 1 else 'match'}"
     elif changed:
-        what = f"The change of {listed(changed)} is that"
+        what = f"The change of {listed(changed)} matches"
     if len(mistakes) == 1:
         ((name, mistake),) = mistakes.items()
-        text = f'{what} of the mistake "{name}", to rounding:'
+        text = f'{what} the mistake "{name}", to rounding:'
         if changed and not outputs:
-            text = f'To change {listed(changed)} is the mistake "{name}":'
+            text = f'Changing {listed(changed)} is the mistake "{name}":'
         text += f"\n{mistake.mistake}."
     else:
-        text = f"{what} of {len(mistakes)} mistakes that come to the same here:\n"
+        text = f"{what} {len(mistakes)} mistakes that give the same numbers here:\n"
         text += "\n".join(f'"{name}": {m.mistake}' for name, m in mistakes.items())
     if mistakes.keys() & MUSEUM:
-        text += f"\nWhat it does to a training: {title_of('320_museum')}."
+        text += f"\nWhat it does to training: {title_of('320_museum')}."
     if not_finite_alone(stage, outputs):
-        text += "\nWhatever else is not finite there comes to the same."
+        text += "\nAny other mistake that is not finite there looks the same."
     return Explanation(text, tuple(mistakes))
 
 
@@ -249,6 +249,7 @@ def by_mutation(stage: Stage, names: Iterable[str]) -> dict[str, str]:
             break
         for name in [name for name, sought in rest.items() if sought.comes_of(changed)]:
             about = changed.about
-            found[name] = f"is what it should be if, in {written_in(about.function)}, {about.said}."
+            where = written_in(about.function)
+            found[name] = f"is what you would get if, in {where}, {about.said}."
             del rest[name]
     return found

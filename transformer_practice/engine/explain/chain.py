@@ -44,7 +44,7 @@ def by_values(stage):
     right = f"{listed(said, FEW)} {'is' if len(said) == 1 else 'are'} right" if said else ""
     found = "; ".join(filter(None, (right, first)))
     step = " in the first step" * exercise.in_place  # what is seen is its first call
-    return f"On the way{step}, {found}." if found else ""
+    return f"Along the way{step}, {found}." if found else ""
 
 
 def is_new(value, given):

@@ -79,7 +79,7 @@ def by_coefficients(output):
         text = "" if found is None else said_of(output, placed, found, chosen)
         if text:
             where = f"in {written_in(placed.sum.function)}, {text}, in {placed.sum.shown}"
-            return f"{output.name} is what it should be if, {where}."
+            return f"{output.name} is what you would get if, {where}."
     return ""
 
 

@@ -28,4 +28,4 @@ def by_layers(stage: Stage) -> Explanation | None:
     if not places or not all(places.values()):
         return None
     said = (f"layer_{here} has those of layer_{min(there)}" for here, there in places.items())
-    return Explanation(f"The outputs of layers have changed places: {listed(said)}.")
+    return Explanation(f"The outputs of layers are swapped: {listed(said)}.")

@@ -159,7 +159,7 @@ def by_shape(name, case):
         text = f'{text[:-1]}, at the point "{point.name}".'
     for other, array in others.items():
         if other != name and close(own, array):
-            return f"{text} It is what {other} should be: have they changed places?"
+            return f"{text} It is what {other} should be: are they swapped?"
     if own.shape == right.shape[::-1] and close(own.T, right):
         return f"{text} Transposed, its numbers are right."
     if right.size == own.size:
@@ -199,8 +199,9 @@ def by_another_draw(output):
     both = (own != 0) & (right != 0)
     if draws and drops_otherwise(own, right) and close(own[both], right[both]):
         return (
-            f"{output.name} is right where it is not 0, and other entries are dropped: {draws[0]} "
-            "is asked for other numbers, for another shape or dtype, or more than once."
+            f"{output.name} is right where it is not 0, but different entries are dropped: "
+            f"{draws[0]} is asked for different numbers, for another shape or dtype, or more than "
+            "once."
         )
     return ""
 
@@ -211,7 +212,7 @@ def by_zero(output):
     if output.cases[0].own.size == 1:
         below = all(abs(case.right) < 1 for case in output.cases)
         return f"{output.name} is 0." + below * " Does a // round it down where a / belongs?"
-    changed = " Is it changed in place? An = makes a new array and leaves the old one."
+    changed = " Is it changed in place? An = makes a new array and leaves the old one unchanged."
     return f"{output.name} is 0 everywhere." + output.exercise.in_place * changed
 
 
@@ -219,7 +220,7 @@ def by_sign(output):
     factors = factors_of(output)
     if None in factors or not np.allclose(factors, -1):
         return ""
-    return f"{output.name} has the wrong sign, and is right otherwise."
+    return f"{output.name} has the wrong sign, but is otherwise right."
 
 
 def by_exchange(output):
@@ -235,10 +236,10 @@ def by_exchange(output):
         if other == output.name or not same_there:
             continue
         if same_there[0].startswith("generic"):
-            return f"{output.name} is what {other} should be: have they changed places?"
+            return f"{output.name} is what {other} should be: are they swapped?"
         return (
             f'{output.name} is what {other} should be at the point "{same_there[0]}": are they '
-            "made in the same way?"
+            "computed in the same way?"
         )
     return ""
 
@@ -255,7 +256,7 @@ def by_another(output):
             output.name in each and close(case.own, each[output.name], floor)
             for case, each in zip(output.all, found, strict=True)
         ):
-            return f"{output.name} is that of `{name}`."
+            return f"{output.name} is what `{name}` gives."
     return ""
 
 
@@ -284,7 +285,7 @@ def by_truth(output):
     for truth in (False, True):
         if all((case.own == truth).all() for case in output.all):
             where = "at every point" if lone else "everywhere"
-            return f"{output.name} is {truth} {where}, also where it should be {not truth}."
+            return f"{output.name} is {truth} {where}, even where it should be {not truth}."
         if lone and all(case.own == truth for case in output.wrong):
             return f"{output.name} is {truth} where it should be {not truth}."
     return ""
@@ -377,7 +378,10 @@ def by_lone_factors(output):
     said = "; ".join(
         f"{c:.4g}" + at_sizes(case.point) for c, case in zip(factors, output.cases, strict=True)
     )
-    return f"{output.name} is a multiple of what it should be, by another factor each time: {said}."
+    return (
+        f"{output.name} is a multiple of what it should be, by a different factor each time: "
+        f"{said}."
+    )
 
 
 def at_sizes(point):
@@ -412,13 +416,13 @@ def by_rows(output):
         gaps = [case.own - case.right for case in output.cases]
         if all(gap.ndim > 1 and gap.shape[-1] > 1 and same_in_rows(gap) for gap in gaps):
             return (
-                f"{output.name} is right but for a number in every row, which is added to all of "
-                "the row or missing there."
+                f"{output.name} is right except for one number per row, which is added to the "
+                "whole row or missing from it."
             )
         return ""
     return (
-        f"{output.name} has the right direction in every row, and in each another length: a "
-        "factor that belongs to the row is missing or wrong."
+        f"{output.name} has the right direction in every row, but the wrong length: a factor "
+        "that depends on the row is missing or wrong."
     )
 
 
@@ -504,26 +508,26 @@ def by_terms_of_rows(output):
     if not wrong:
         return f"{text}."
     return (
-        f"{text}, {'and' if missing else 'but'} in every row {listed(wrong)} "
-        f"{'has' if len(wrong) == 1 else 'have'} a factor of its own: a number that belongs to "
-        "the row is missing or wrong."
+        f"{text}, {'and' if missing else 'but'} {listed(wrong)} "
+        f"{'has' if len(wrong) == 1 else 'have'} a different factor in every row: a number that "
+        "depends on the row is missing or wrong."
     )
 
 
 def said_of(label, at, sizes):
     start = label[0].upper() + label[1:]
     if np.allclose(at, 0, atol=1e-6):
-        return f"{start} is missing: its coefficient is 0, it should be 1."
+        return f"{start} is missing: its coefficient is 0 and should be 1."
     if np.allclose(at, 2, rtol=1e-6):
-        return f"{start} counts twice. It should have the coefficient 1."
+        return f"{start} is counted twice: its coefficient is 2 and should be 1."
     if np.allclose(at, -1, rtol=1e-6):
-        return f"{start} has the wrong sign: its coefficient is -1, it should be 1."
+        return f"{start} has the wrong sign: its coefficient is -1 and should be 1."
     names = ratios.names_of(at, sizes)
     if names:
-        return f"{start} has the coefficient {' or '.join(names)}, it should be 1."
+        return f"{start} has the coefficient {' or '.join(names)}; it should be 1."
     if np.allclose(at, at[0], rtol=1e-6):
-        return f"{start} has the coefficient {at[0]:.3g}, it should be 1."
-    return f"{start} has {NAMELESS}, it should be 1."
+        return f"{start} has the coefficient {at[0]:.3g}; it should be 1."
+    return f"{start} has {NAMELESS}; it should be 1."
 
 
 def by_change(output):
@@ -544,7 +548,7 @@ def by_change(output):
             return f"{name} does not move in the first step."
         return (
             f"{name} does not move. Is it changed in place? An = makes a new array and leaves the "
-            "old one."
+            "old one unchanged."
         )
     if np.isclose(factors[0], -1):
         return f"{name} takes its first step in the wrong direction: uphill."
@@ -595,7 +599,7 @@ def by_permutation(output):
             return f"{name} is right when its axes are taken in the order {axes}: it is transposed."
     changes = {
         "in reverse order": np.flip,
-        "one place further": lambda a, axis: np.roll(a, -1, axis),
+        "one place later": lambda a, axis: np.roll(a, -1, axis),
         "one place earlier": lambda a, axis: np.roll(a, 1, axis),
     }
     for axis in axes_of_all:
@@ -610,8 +614,8 @@ def by_permutation(output):
         if all(close(filled_otherwise(c.own, axes), c.right) for c in output.all):
             one, other = axes
             return (
-                f"{name} is right when what is cut into axes {one} and {other} is dealt out in "
-                f"whole runs of axis {other}, and not in turn."
+                f"{name} is right when its entries fill axes {one} and {other} in contiguous runs "
+                f"along axis {other}, not interleaved."
             )
     scrambled = [
         not close(np.sort(case.own, axis=None), np.sort(case.right, axis=None)) for case in cases

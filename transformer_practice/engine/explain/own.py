@@ -46,7 +46,7 @@ def by_own_changes(stage: Stage, names: Sequence[str]) -> tuple[Explanation | No
     if generic := found.pop("generic", []):
         said, *left = generic
         return Explanation(
-            f"{who} would be right if, {said}, at all points but these: {'; '.join(left)}."
+            f"{who} would be right if, {said}, except at these points: {'; '.join(left)}."
         ), {}
     return None, {name: f"would be right if, {said}." for name, (said,) in found.items()}
 

@@ -39,7 +39,8 @@ def by_two_changes(output):
         changed = at_once(one, other)
         if changed and sought.agrees(changed.at(i, output.stage.name, output.stage.after), i):
             if sought.comes_of(changed):
-                return f"{output.name} is what it should be if, {said(one)}, and{also(one, other)}."
+                both_said = f"{said(one)}, and{also(one, other)}"
+                return f"{output.name} is what you would get if, {both_said}."
     return ""
 
 

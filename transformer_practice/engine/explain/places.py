@@ -21,7 +21,7 @@ def by_reach(output):
     for key, array in places.items():
         again = output.stage.again(case.point, key, array).outputs.get(output.name)
         if again is not None and not close(numbers(again), case.own):
-            return f"{output.name} is another at a second call with the same arguments."
+            return f"{output.name} differs at a second call with the same arguments."
         text = moved_by(output, case, key)
         if not text:
             continue
@@ -29,7 +29,7 @@ def by_reach(output):
         bare = [c for c in output.all if any(c.point.arguments[n] is None for n in masks)]
         if masks and bare and key in bare[0].point.arguments | {COTANGENT: 0}:
             if not moved_by(output, bare[0], key):
-                text += f' At the point "{bare[0].point.name}" it is right in this.'
+                text += f' At the point "{bare[0].point.name}" this is right.'
         return text
     return ""
 
@@ -53,7 +53,7 @@ def moved_by(output, case, key):
     entry = f"{key}[{', '.join(map(str, at))}]"
     if meant.any() and not mine.any():
         part = part_ignored(output, case, key, array) or entry
-        return f"{output.name} does not depend on {part}, and should."
+        return f"{output.name} does not depend on {part}, but should."
     for axis in range(case.own.ndim):
         rest = tuple(i for i in range(case.own.ndim) if i != axis)
         hit, expected = (np.flatnonzero(a.any(axis=rest)) for a in (mine, meant))
@@ -62,8 +62,9 @@ def moved_by(output, case, key):
         along, size = axis_named(case.point, case.own, axis), case.own.shape[axis]
         more = "more" if len(hit) > len(expected) else "less"
         return (
-            f"{output.name} depends on {more} of {key} than it should, along {along}: a change of "
-            f"{entry} changes it at {indices(hit, size)}, and should at {indices(expected, size)}."
+            f"{output.name} depends on {more} of {key} than it should along {along}: changing "
+            f"{entry} changes it {indices(hit, size)}, but should change it "
+            f"{indices(expected, size)}."
         )
     return ""
 
@@ -93,8 +94,8 @@ def axis_named(point, array, axis):
 
 def indices(hit, size):
     if len(hit) == size:
-        return "every index"
-    return f"{'index' if len(hit) == 1 else 'indices'} {listed(map(str, hit))} alone"
+        return "at every index"
+    return f"only at {'index' if len(hit) == 1 else 'indices'} {listed(map(str, hit))}"
 
 
 def by_support(output):
@@ -119,15 +120,15 @@ def support(output, case):
         place = "the diagonal"
         if below:
             side = "below" if below > 0 else "above"
-            place = f"the diagonal that lies {abs(below)} {side} the middle one"
-        return f"{name} is wrong on {place} only, and right elsewhere."
+            place = f"the diagonal {abs(below)} {side} the main one"
+        return f"{name} is wrong only on {place}, and right elsewhere."
     if hits:
         _, axis, hit = min(hits)
         if output.exercise.in_place and axis == 0 and hit[0] > 0:
             return f"{name} is right after the first step, and wrong after the others."
-        which = "the last one" if hit == [own.shape[axis] - 1] else str(hit)
-        along = axis_named(point, own, axis)
-        return f"{name} is wrong along {along} at {which} only, and right at the others."
+        size = own.shape[axis]
+        which = "only at the last index" if hit == [size - 1] else indices(hit, size)
+        return f"{name} is wrong {which} of {axis_named(point, own, axis)}, and right elsewhere."
     open_ = (right == 0) & (own != 0)
     if open_.any() and (open_.sum() > 1):
         return f"{name} is not 0 in {int(open_.sum())} entries that should be 0."

@@ -86,7 +86,7 @@ def by_factor_of_a_term(output, cases, values):
 
         found = best(output, term, cases, values)
         if found:
-            return f"{output.name} is right but for {label}: " + said_of_ratio("it", *found)
+            return f"{output.name} is right except for {label}: " + said_of_ratio("it", *found)
     return ""
 
 
@@ -115,10 +115,10 @@ def said_of_ratio(name, number, product):
         if power == -1:
             return f"{name} lacks the factor {factor}."
         if power == 1:
-            return f"{name} has the factor {factor} once too often."
+            return f"{name} has one factor of {factor} too many."
     if not number and sorted(power for _, power in product) == [-1, 1]:
         (there, _), (missing, _) = sorted(product, key=lambda each: -each[1])
-        return f"{name} has {there} in the place of {missing}."
+        return f"{name} has {there} in place of {missing}."
     if not number and all(power == -1 for _, power in product):
         return f"{name} lacks the factors {' and '.join(factor for factor, _ in product)}."
     return f"{name} is {written(number, product)} times what it should be."
@@ -169,7 +169,7 @@ def alphabet(output, case):
                 often = np.bincount(value.ravel(), minlength=rows).reshape(
                     -1, *[1] * len(shape[1:])
                 )
-                add(f"how often each of {name} occurs", np.maximum(often, 1.0))
+                add(f"(how often each of {name} occurs)", np.maximum(often, 1.0))
     for name, value in list(found.items())[:MOST_VALUES]:
         if value.min() >= 0 and value.max() <= 1:
             add(f"(1 - {name})", 1 - value)
