@@ -40,11 +40,11 @@
     if (ratio?.above && ratios.every((r) => r.over && equal(r, ratio))) {
       const part = gcd(ratio.above, ratio.over) * (ratio.over < 0n ? -1n : 1n);
       const above = ratio.above / part, over = ratio.over / part;
-      if (above === -1n && over === 1n) return "The sign is turned.";
+      if (above === -1n && over === 1n) return "The sign is reversed.";
       if (pairs.length > 1)
         return `This is ${over === 1n ? above : `${above}/${over}`} times the right answer.`;
     }
-    if (pairs.length === 1) return "This is not the number.";
+    if (pairs.length === 1) return "This is not the right number.";
     const place = pairs.findIndex(([a, b]) => !equal(a, b));
     const width = right[0].length;
     const entry = `${(place % width) + 1} of ${width}`;

@@ -152,7 +152,7 @@ def changes_its_cache(dy, cache):
         (
             keeps_its_cache_elsewhere,
             lambda dy, cache: right(dy, ELSEWHERE),
-            "it is right, but after a forward pass for another input",
+            "it is right, but after a forward pass on another input",
         ),
         (layer_norm, changes_its_cache, "it changes the caller's cache"),
     ],
@@ -270,7 +270,7 @@ def test_what_moves_its_argument_is_told_to_write_the_old_number_back():
         return slopes
 
     report = examine("central_difference", moved_twice)
-    assert "caller's array: keep the old number, and write that back." in str(report)
+    assert "caller's array: keep the old number, and write it back." in str(report)
 
 
 @pytest.mark.thorough

@@ -14,12 +14,12 @@ def add_parser(subcommands):
         help="find the hidden mistakes of twelve training runs, or of six that projects published",
         description=(
             "Create a museum in FOLDER, or show the state of one: twelve training runs, each with "
-            "one hidden mistake. Ask questions about a case, each at its price, and name the "
-            "mistake."
+            "one hidden mistake. Ask questions about a case, each of which has its price, and "
+            "name the mistake."
         ),
     )
     museum.add_argument("folder", metavar="FOLDER", help="a new folder, or a museum")
-    museum.add_argument("--seed", type=int, help="which ones (default: any)")
+    museum.add_argument("--seed", type=int, help="the seed of the cases (default: random)")
     museum.add_argument(
         "--shipped",
         action="store_true",

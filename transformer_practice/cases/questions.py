@@ -241,7 +241,7 @@ def difference(value: Any, right: Any) -> str:
         return value or "missing"
     value, right = np.asarray(value), np.asarray(right)
     if value.shape != right.shape:
-        return f"of shape {value.shape} and not {right.shape}"
+        return f"of shape {value.shape} instead of {right.shape}"
     if not right.size:
         return ""
     error = gradient_error(value.astype(float), right.astype(float), 1e-6).norm

@@ -104,7 +104,7 @@ def survivors(name: str, check: Callable, seconds: float = 5.0) -> Survivors:
     problem = objection(check, subject.given, seconds)
     if problem:
         if problem != UNWRITTEN:
-            problem = f"not a test, it rejects the right function: {problem}"
+            problem = f"not a test: it rejects the right function: {problem}"
         return Survivors(name, problem, (), {})
     right = seen(subject)
     killed, survived = [], {}
@@ -169,7 +169,7 @@ def need(mutant, wrong):
     at, outputs = next((point, names) for point, names in wrong.items() if names)
     blind = [point for point, names in wrong.items() if not names]
     if mutant.place == FORWARD:
-        advice = "Its gradients may fit it: compare y with numbers from elsewhere"
+        advice = "Its gradients may match it: compare y with numbers from elsewhere"
     elif generic in blind:
         advice = "No random point shows it: look for the special one"
     elif blind:
@@ -177,7 +177,7 @@ def need(mutant, wrong):
     else:
         advice = "It is wrong at every point: compare every output"
         if mutant.place == BACKWARD:
-            advice += ", and draw the cotangent: one of ones hides what sums to 0"
+            advice += ", and draw the cotangent: a cotangent of ones hides what sums to 0"
     worst = ", ".join(f"{name} {how}" for name, how in list(outputs.items())[:2])
     mistake = mutant.mistake[0].upper() + mutant.mistake[1:]
     return f"{mistake}. {advice} (at {at}: {worst})."

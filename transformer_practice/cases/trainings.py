@@ -160,7 +160,7 @@ def judge_texts(model, batch):
 
 TASKS = {
     "same": Task(
-        "An encoder gives back the embedding of the same token: Post-LN, 2 layers, dropout 0.1.",
+        "An encoder returns the embedding of the same token: Post-LN, 2 layers, dropout 0.1.",
         partial(encoder, dropout=0.1),
         partial(token_batches, shift=0),
         of_whole_batch,
@@ -168,7 +168,7 @@ TASKS = {
         rate=4e-3,
     ),
     "previous": Task(
-        "An encoder gives back the embedding of the previous token: Post-LN, 2 layers.",
+        "An encoder returns the embedding of the previous token: Post-LN, 2 layers.",
         encoder,
         partial(token_batches, shift=1),
         of_whole_batch,
@@ -187,7 +187,7 @@ TASKS = {
         settings={"smoothing": 0.1},
     ),
     "text": Task(
-        "A GPT continues a row of tokens by the row backwards: RMSNorm, QK-norm and rotary "
+        "A GPT continues a row of tokens with the same row backwards: RMSNorm, QK-norm and rotary "
         "positions in halves, two heads of queries for one of keys, SwiGLU, 2 layers, a window of "
         "12 positions, dropout 0.02, batches in two parts, tokens that count differently.",
         gpt,

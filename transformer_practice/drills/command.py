@@ -14,12 +14,12 @@ from transformer_practice.drills.exact import form, numbers, parse, show
 def add_parser(subcommands):
     parser = subcommands.add_parser(
         "drill",
-        help="do a task with a pencil",
+        help="solve a task with pencil and paper",
         description=(
             "Ask a task in whole numbers step by step, and name the first wrong step with the rule "
             "that it breaks. Without a NAME, list the names. Answers are numbers such as 3, -2/7 "
             "or 0.5, rows such as 1, 2, 3, and matrices such as 1, 2; 3, 4. An empty line gives "
-            "the answer away. The exit status is 1 if a step was wrong or left."
+            "the answer away. The exit status is 1 if a step was wrong or left open."
         ),
     )
     parser.add_argument("name", metavar="NAME", nargs="?", choices=DRILLS)
@@ -29,7 +29,7 @@ def add_parser(subcommands):
     parser.add_argument(
         "--level",
         choices=LEVELS,
-        help="every step shown, every second one, or none (default: one task of each)",
+        help="show every step, every second one, or none (default: one task of each)",
     )
     parser.set_defaults(run=run)
 

@@ -56,11 +56,11 @@ def difference(value: Value, answer: Value) -> str:
     ratios = {a / b for a, b in pairs if b} | {Fraction(0) for a, b in pairs if a and not b}
     ratio = ratios.pop() if len(ratios) == 1 else Fraction(0)
     if ratio == -1:
-        return "The sign is turned."
+        return "The sign is reversed."
     if ratio and len(pairs) > 1:
         return f"This is {ratio} times the right answer."
     if np.ndim(answer) == 0:
-        return "This is not the number."
+        return "This is not the right number."
     place = next(n for n, (a, b) in enumerate(pairs) if a != b)
     if np.ndim(answer) == 1:
         return f"Entry {place + 1} of {len(answer)} is wrong."

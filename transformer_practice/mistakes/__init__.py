@@ -7,7 +7,7 @@ exactly once, and the wrong text::
 
     [linear-weight-not-transposed]
     place = "backward"
-    mistake = "W stands where its transpose belongs; a square matrix has the right shape"
+    mistake = "W is used in place of its transpose; a square matrix has the right shape"
     edits = [['dy_rows @ weight.T', 'dy_rows @ weight.reshape(weight.T.shape)']]
     forms = [
       [['dy_rows @ weight.T', 'dy_rows @ weight']],

@@ -62,7 +62,7 @@ def test_survivors_of_a_file(run, tmp_path):
     file.write_text(CHECK.format(body="return dx.sum() > 1"))
     assert run("survivors", file, "softmax") == (
         1,
-        ["softmax: not a test, it rejects the right function: it returns False"],
+        ["softmax: not a test: it rejects the right function: it returns False"],
     )
 
 
