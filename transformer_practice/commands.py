@@ -52,7 +52,7 @@ def add_commands(subcommands):
         "write one file for each chapter, with signatures and no code",
         "Write one file for each chapter into FOLDER, with the signatures, the shapes and the "
         "numbers of the equations of the functions that you can write, and README.txt with the "
-        "first steps. A file that exists already stays as it is.",
+        "first steps. A file that already exists is left unchanged.",
     )
     check = add(
         subcommands,
@@ -76,7 +76,7 @@ def add_commands(subcommands):
         help="examine any file, for this course or for another one",
         description="Examine the functions of FILE that are exercises of this book, or of another "
         "course: a line for each, and the full report for NAME or for the only one that is wrong. "
-        "The exit status is 1 if anything is wrong. Nothing is remembered.",
+        "The exit status is 1 if anything is wrong. Nothing is recorded.",
     )
     examine.add_argument("file", metavar="FILE", type=path, help="a Python file with functions")
     examine.add_argument("name", metavar="NAME", nargs="?", help="examine only this exercise")
@@ -90,8 +90,8 @@ def add_commands(subcommands):
         "hint",
         run_hint,
         "get the next of three hints",
-        "Print the next hint for the exercise NAME: there are three, each says more than the one "
-        "before, and none gives the solution away.",
+        "Print the next hint for the exercise NAME: there are three, each of which says more than "
+        "the one before, and none gives the solution away.",
     )
     hint.add_argument("name", metavar="NAME", nargs="?", help="an exercise (default: the next)")
     add(
@@ -100,7 +100,7 @@ def add_commands(subcommands):
         run_ledger,
         "write your own ledger of equations",
         f"Write {LEDGER} into FOLDER: for each chapter what you have written, the numbers of the "
-        "equations, the errors that were measured, and the mistakes on the way.",
+        "equations, the errors that were measured, and the mistakes along the way.",
     )
     train = add(
         subcommands,

@@ -13,9 +13,9 @@ def add_parser(commands):
         "search",
         help="find passages by their meaning",
         description=(
-            "Print the passages of the text that RUN was trained on which are nearest to a "
-            "question, with their cosines. The first search of a run computes the vectors of all "
-            "passages, and keeps them."
+            "Print the passages nearest to a question, with their cosines, from the text that RUN "
+            "was trained on. The first search of a run computes the vectors of all passages, and "
+            "keeps them."
         ),
     )
     parser.add_argument("folder", metavar="RUN", help="folder that 'train search' made")

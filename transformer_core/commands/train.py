@@ -86,17 +86,17 @@ def add_models(parser):
         "a GPT that writes",
         "Train a GPT of today's blocks (L = 4, D = 192, H = 6, G = 2, F = 512, T = 128, V = 4096) "
         "on the documentation of Python, NumPy and Matplotlib, as it is installed here, or on "
-        "your own text; and measure it on names it never saw, beside counting. The command "
+        "your own text; and measure it on names it never saw, against counting. The command "
         "'write' uses the trained model.",
     )
     gpt(
         "--optimizer",
-        "of the decoder's matrices; the rest has AdamW",
+        "for the decoder's matrices; the rest uses AdamW",
         choices=OPTIMIZERS,
     )
     gpt(
         "--pairs",
-        "rows of a table for the last two tokens together; 0: there is none",
+        "rows of a table for the last two tokens together; 0 for none",
         type=int,
     )
     search = add_model(
@@ -105,12 +105,12 @@ def add_models(parser):
         "an encoder that finds passages by their meaning",
         "Train an encoder so that the first sentence of a passage finds the rest of it, in the "
         "documentation of Python, NumPy and Matplotlib, as it is installed here, or in your own "
-        "text; and measure it on names it never saw, beside search by words. The command 'search' "
+        "text; and measure it on names it never saw, against search by words. The command 'search' "
         "uses the trained model.",
     )
     search(
         "--base",
-        "what to begin with instead of an encoder that knows nothing: a folder that 'train bert' "
+        "what to begin with instead of a new encoder: a folder that 'train bert' "
         "made, or one of a BERT as the library transformers writes it, or its id on the hub",
         metavar="FOLDER",
     )

@@ -11,7 +11,7 @@ from transformer_core.tasks.gpt.writing import USUAL, write
 def add_parser(commands):
     parser = commands.add_parser(
         "write",
-        help="go on with a text",
+        help="continue a text",
         description=(
             "Print a text, and what the GPT in RUN writes after it, token by token, until it ends "
             "the text or has no position left."
@@ -22,28 +22,30 @@ def add_parser(commands):
     for option, meaning, default in (
         (
             "--temperature",
-            "below 1 more of what is likely, 0 only that",
+            "below 1 favours likely tokens, 0 takes only the likeliest",
             USUAL.temperature,
         ),
         (
             "--top-p",
-            "draw from the fewest tokens of this share of the probability",
+            "draw from the fewest tokens with this share of the probability",
             USUAL.top_p,
         ),
-        ("--min-p", "and of this share of the best one's", USUAL.min_p),
+        ("--min-p", "and with at least this share of the best one's", USUAL.min_p),
         (
             "--penalty",
-            "above 1, against tokens that the text has already",
+            "above 1 penalises tokens that the text already has",
             USUAL.penalty,
         ),
     ):
         said = f"{meaning} (default: {default})"
         parser.add_argument(option, type=float, default=default, help=said)
     parser.add_argument(
-        "--top-k", type=int, help="draw from so many tokens (default: from all)"
+        "--top-k", type=int, help="draw from this many tokens (default: from all)"
     )
-    parser.add_argument("--tokens", type=int, help="write at most so many")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
+    parser.add_argument("--tokens", type=int, help="write at most this many")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="for the draws (default: 0)"
+    )
     parser.set_defaults(run=run)
 
 

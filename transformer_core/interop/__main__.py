@@ -25,8 +25,8 @@ def make_parser():
     )
     command.add_argument(
         "ours",
-        help="a .safetensors file that is taken to be right, or a folder of weights, which is run "
-        "on what the other was given",
+        help="a .safetensors file that is assumed to be right, or a folder of weights, which is "
+        "run on what the other was given",
     )
     command.add_argument(
         "theirs", help="a .safetensors file of the implementation to examine"

@@ -554,7 +554,7 @@ class Doctor:
         ]
         if self.unknown:
             unknown = ", ".join(self.unknown)
-            lines.append(f"Names that are not known, and not read: {unknown}.")
+            lines.append(f"Unknown names, which are not read: {unknown}.")
         findings = [found for found in map(self.leaf, self.leaves) if found]
         if len(set(self.placements)) > 1:
             there, here = (PLACES[place] for place in self.placements[::-1])
@@ -563,7 +563,7 @@ class Doctor:
         if findings:
             lines += ["", "INPUTS, PARAMETERS, PLACE OF THE NORMS"]
             for causes, group in grouped(findings):
-                cause = ", ".join(causes) or "other numbers"
+                cause = ", ".join(causes) or "different numbers"
                 lines.append(f"{listed(group, 4)}: {cause}")
         for title, prefix in (("FORWARD", False), ("BACKWARD", True)):
             order = [n for n in self.order if n.startswith("gradient.") == prefix]
@@ -601,7 +601,7 @@ class Doctor:
     def words(self, order, findings, alike, followers, unjudged, last_equal):
         lines = []
         if not findings:
-            again = f"{alike} of {len(order)} were computed again"
+            again = f"{alike} of {len(order)} were recomputed"
             lines.append(f"no step differs: {again}")
         elif last_equal:
             lines.append(f"equal up to {last_equal}")
@@ -610,13 +610,13 @@ class Doctor:
             lead = "first difference" if i == 0 else "another difference"
             lines.append(f"{lead}: {first.name}")
             if len(first.causes) > 1:
-                lines.append("  one of these, which the values do not tell apart:")
+                lines.append("  one of these, which the values cannot tell apart:")
             lines += [f"  {cause}" for cause in first.causes[:6]]
             if len(first.causes) > 6:
                 lines.append(f"  and {len(first.causes) - 6} more")
             if first.causes:
                 lines.append(
-                    f"  with it, theirs is computed again with the relative error "
+                    f"  with it, recomputing theirs gives a relative error of "
                     f"{first.error:.0e}; without it, {first.plain_error:.0e}"
                 )
             else:
@@ -629,7 +629,7 @@ class Doctor:
             )
         if unjudged:
             lines.append(
-                f"{len(unjudged)} values differ and could not be computed again: "
+                f"{len(unjudged)} values differ and could not be recomputed: "
                 + ", ".join(unjudged[:3])
                 + (" ..." if unjudged[3:] else "")
             )
@@ -644,14 +644,14 @@ class Doctor:
         if found.tried:
             lines.append(f"  excluded: {found.tried}")
         elif np.isinf(found.error):
-            lines.append("  what is recorded does not suffice to compute it again")
+            lines.append("  what is recorded is not enough to recompute it")
         steps = list(self.sides[0].steps)
         place = steps.index(found.name)
         seen = set(order)
         between = []
         for name in reversed(steps[:place]):
             if name in seen:
-                lines.append(f"  it lies after {name}")
+                lines.append(f"  it comes after {name}")
                 break
             between.append(name)
         if between:

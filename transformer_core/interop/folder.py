@@ -310,8 +310,8 @@ def is_tied(place, settings, weights, files, plan):
     if plan.readout.theirs not in files:
         if not said:
             warnings.warn(
-                f"{place}: {plan.readout.theirs} is not there, though the settings say that it is "
-                "not the table: the table is taken",
+                f"{place}: {plan.readout.theirs} is missing, although the settings say that it is "
+                "not the table: the table is used",
                 stacklevel=3,
             )
         return True
@@ -319,8 +319,8 @@ def is_tied(place, settings, weights, files, plan):
     same = np.array_equal(weights[files[plan.readout.theirs]], table)
     if said and not same:
         warnings.warn(
-            f"{place}: {plan.readout.theirs} is not the table, though the settings say so: it is "
-            "taken as it is",
+            f"{place}: {plan.readout.theirs} is not the table, although the settings say that it "
+            "is: it is used as it is",
             stacklevel=3,
         )
     return bool(said and same)

@@ -789,7 +789,7 @@ def attention_back(p: str) -> dict[str, Step]:
     coupling = {
         "with the coupling term of the softmax": 0,
         "without the coupling term": 1,
-        "with the diagonal of its Jacobian alone": 2,
+        "with only the diagonal of its Jacobian": 2,
         "scores detached": 3,
     }
     scaled = {
@@ -797,7 +797,7 @@ def attention_back(p: str) -> dict[str, Step]:
         "without the scale of the scores": False,
     }
     group = {"summed over the heads that share it": "sum", "averaged over them": "mean"}
-    group["of the first of them alone"] = "first"
+    group["of the first of them only"] = "first"
     back[f"gradient.{p}weights"] = Step(dweights)
     back[f"gradient.{p}value"] = Step(dvalue, {"group": group})
     back[f"gradient.{p}scores"] = Step(dscores, {"softmax": coupling})
@@ -877,7 +877,7 @@ def feed_forward_back(p: str, gated: bool) -> dict[str, Step]:
         "derivative of the activation left out": 2,
         "without the product rule of SiLU": 3,
     }
-    forms["the activation in the place of its derivative"] = 4
+    forms["the activation in place of its derivative"] = 4
     return {
         f"gradient.{p}{which}": Step(
             lambda v, form, which=which: compute(v, form, which), {"activation": forms}

@@ -104,7 +104,7 @@ def section(examined, entry):
     if examined.report and examined.report.right:
         parts += [f"<p>{escape(note)}</p>" for note in examined.report.notes]
     if entry["mistakes"]:
-        parts.append("<p>On the way:</p>")
+        parts.append("<p>Along the way:</p>")
         items = (f"<li>{escape(day)}: {sentence_for(said)}</li>" for day, said in entry["mistakes"])
         parts.append(f"<ol>{''.join(items)}</ol>")
     if entry["hints"]:
