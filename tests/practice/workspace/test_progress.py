@@ -207,7 +207,7 @@ def test_the_ledger_says_what_is_written_and_how_it_came_about(tmp_path):
         "Not written yet: softmax.",
         "Chapter 4, Softmax <small>0 of 1 are yours</small>",
         "Right for the first time on",
-        "the bias collects the mean of the cotangents",
+        "the bias gets the mean of the cotangents",
         "(linear-bias-averaged)",
         "Hints: 2 of 3.",
         "generic, other sizes",
