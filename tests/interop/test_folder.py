@@ -492,7 +492,7 @@ def test_a_file_without_the_beginning_of_its_names_is_read(tmp_path):
 
 def test_a_head_that_is_not_there_is_the_table_with_a_warning(folder):
     arrays(folder, lambda found: found.pop("lm_head.weight"))
-    with pytest.warns(UserWarning, match="lm_head.weight is not there"):
+    with pytest.warns(UserWarning, match="lm_head.weight is missing"):
         model, _ = load(folder)
     assert "readout.weight" not in model.parameters()
 
