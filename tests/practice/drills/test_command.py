@@ -58,7 +58,7 @@ def test_the_worked_task_shows_every_answer_and_rule_and_asks_nothing(practice):
 def test_the_first_wrong_step_is_named_with_the_rule_that_it_breaks(practice):
     steps = draw("layer_norm", SEED).steps
     lines = [show(step.answer) for step in steps]
-    mistake = "γ was applied after the means; it stands inside them."
+    mistake = "γ was applied after the means; it belongs inside them."
     lines.insert(6, show(steps[6].slips[mistake]))
     lines.insert(8, show(steps[7].answer * 2))
     status, said = practice("layer_norm", "--seed", SEED, "--level", "free", lines=lines)
