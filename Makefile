@@ -30,7 +30,7 @@ book: $(READY)  ## Build the book into _build/html; EXECUTE=all executes every n
 	$(BIN)/jupyter-book build . $(BOOK_OPTIONS)
 	@echo "Open $(CURDIR)/_build/html/index.html"
 
-live: $(READY)  ## Build the book with Python in its pages, which it fetches: 13 MB more
+live: $(READY)  ## Build the book with Python in its pages, which it fetches: 15 MB more
 	$(BIN)/python book/_ext/live.py
 	$(MAKE) book
 

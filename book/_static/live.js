@@ -36,7 +36,7 @@ const live = (() => {
   // How much of them is there, until all are.
   const waiting = () => {
     const bar = make("progress", { max: 1, ariaLabel: "Python is loading" });
-    const wait = make("p", { className: "live-wait" }, "Python is loading (13 MB). ", bar);
+    const wait = make("p", { className: "live-wait" }, "Python is loading (15 MB). ", bar);
     const show = () => {
       bar.value = loaded;
       wait.hidden = loaded >= 1;
