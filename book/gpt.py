@@ -1,10 +1,10 @@
-"""A GPT in one file: NumPy alone, every backward pass by hand, checked before it is trained.
+"""A GPT in one file: only NumPy, every backward pass by hand, checked before it is trained.
 
     python gpt.py                          reads the documentation of Python's own library
     python gpt.py text.txt "Once upon "    reads a text of yours, and goes on from your words
 
-It learns byte pairs, checks its gradients against the complex step, trains some minutes on two
-cores, and writes: RMSNorm before each branch, rotary positions, grouped queries, SwiGLU, and an
+It learns byte pairs, checks its gradients against the complex step, trains for a few minutes on
+two cores, and writes: RMSNorm before each branch, rotary positions, grouped queries, SwiGLU, and an
 output layer tied to the embedding. The book Transformers by Hand derives the equations named here.
 
 B sequences of T tokens, D numbers for each; V tokens in the vocabulary; H heads of queries, G of

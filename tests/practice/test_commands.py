@@ -358,7 +358,7 @@ def test_hints_are_given_one_at_a_time(folder, practice):
     [
         (["check", "{}", "nobody"], "name: expected .*, got 'nobody'"),
         (["hint", "{}", "nobody"], "name: expected .*, got 'nobody'"),
-        (["check", "{}/none"], "none: expected a folder made by 'practice start', .*"),
+        (["check", "{}/none"], "none: expected a folder made by 'transformer-practice start', .*"),
         (["hint", "{}/none", "linear"], "none: expected a folder made .*"),
         (["ledger", "{}/none"], "none: expected a folder made .*"),
         (["train", "{}/none", "encoder"], "none: expected a folder made .*"),

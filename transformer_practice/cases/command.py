@@ -5,7 +5,10 @@ from runpy import run_path
 from transformer_practice.cases.museum import Museum
 from transformer_practice.cases.survivors import survivors
 
-NEXT = "next: museum FOLDER ask 1 fresh; case-01/questions.md has all questions and their prices"
+NEXT = (
+    "next: transformer-practice museum {} ask 1 fresh\n"
+    "case-01/questions.md lists all questions with their prices"
+)
 
 
 def add_parser(subcommands):
@@ -25,7 +28,7 @@ def add_parser(subcommands):
         action="store_true",
         help="six runs of a GPT, with mistakes that projects have published",
     )
-    museum.set_defaults(run=run_museum, act=lambda museum, _: f"{museum.state()}\n{NEXT}")
+    museum.set_defaults(run=run_museum, act=state_and_next)
     actions = museum.add_subparsers(metavar="ACTION")
 
     def action(name, help, act):
@@ -47,7 +50,7 @@ def add_parser(subcommands):
         "trail", "report on a closed case", lambda museum, options: museum.trail(options.case)
     )
     for parser in (ask, name, trail):
-        parser.add_argument("case", metavar="CASE", type=int, help="1 to 12")
+        parser.add_argument("case", metavar="CASE", type=int, help="its number, from 1")
     ask.add_argument("question", metavar="QUESTION", nargs="+")
     name.add_argument("answer", metavar="MISTAKE_OR_FILE:LINE")
     action("suspects", "list the mistakes that may be hidden", lambda museum, _: museum.suspects())
@@ -64,6 +67,10 @@ def add_parser(subcommands):
     test.add_argument("file", metavar="FILE", help="with a function check(forward, backward)")
     test.add_argument("name", metavar="NAME", help="such as layer_norm, or Reconstructor")
     test.set_defaults(run=run_survivors)
+
+
+def state_and_next(museum, _):
+    return f"{museum.state()}\n{NEXT.format(museum.folder)}"
 
 
 def run_museum(options):

@@ -346,7 +346,8 @@ def check_workspace(folder: Path) -> None:
     """Raise ``ValueError`` unless a folder has the file of a chapter."""
     if not any((folder / file_of(chapter)).is_file() for chapter in chapters()):
         raise ValueError(
-            f"{folder}: expected a folder made by 'practice start', found no chapter in it"
+            f"{folder}: expected a folder made by 'transformer-practice start', found no chapter "
+            "in it"
         )
 
 

@@ -27,8 +27,8 @@ def test_a_session_in_the_museum(run, tmp_path):
     folder = tmp_path / "museum"
     status, lines = run("museum", folder, "--seed", 3)
     assert status == 0 and lines[0] == f"wrote {folder / 'museum.json'}"
-    assert lines[-2] == "named right: 0 of 12; points left in these: 0 of 0"
-    assert lines[-1].startswith("next: museum FOLDER ask 1 fresh")
+    assert lines[-3] == "named right: 0 of 12; points left in these: 0 of 0"
+    assert lines[-2] == f"next: transformer-practice museum {folder} ask 1 fresh"
     wrote, *answer = run("museum", folder, "ask", 4, "op", "softmax")[1]
     assert wrote == f"wrote {folder / 'case-04' / 'answers.json'}"
     assert answer[0] == "case 4, op softmax (2 of your points, 8 left)"
@@ -37,8 +37,8 @@ def test_a_session_in_the_museum(run, tmp_path):
     )
     suspects = run("museum", folder, "suspects")[1]
     assert "ops/softmax.py" in suspects
-    assert run("museum", folder, "score")[1] == lines[-2:-1]
-    assert len(run("museum", folder)[1]) == 15
+    assert run("museum", folder, "score")[1] == lines[-3:-2]
+    assert len(run("museum", folder)[1]) == 16
     with pytest.raises(ValueError, match="expected a case that is closed"):
         run("museum", folder, "trail", 4)
 
