@@ -25,7 +25,7 @@ def test_the_reader_bets_and_three_judges_answer(bet, letter, said):
     assert not bet.get_by_role("button", name="The curve").is_visible()
     bet.get_by_role("button", name=f"{letter} is wrong").press("Enter")
     assert bet.locator(".said").inner_text().startswith(said)
-    assert "0.191" in answer.inner_text() and "of 50 starts" in answer.inner_text()
+    assert "0.191" in answer.inner_text() and "of 50 seeds" in answer.inner_text()
     for name in ("The curve", "A check of a new model", "A check at a random point"):
         bet.get_by_role("button", name=name).press("Enter")
     judges = bet.locator(".judges p").all_inner_texts()
