@@ -1,5 +1,7 @@
 """A reader's function may do anything, and the examiner goes on."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,21 @@ def test_what_changes_its_arguments_returns_nothing():
 def test_a_loop_without_an_end_is_ended():
     with pytest.raises(Failed, match="did not return within 0.2 s"):
         call(endless, seconds=0.2)
+
+
+def test_a_loop_is_ended_though_what_is_raised_in_it_gets_lost():
+    def drops_two():
+        for dropped in range(3):
+            try:
+                endless()
+            except BaseException:
+                if dropped == 2:
+                    raise
+
+    before = threading.active_count()
+    with pytest.raises(Failed, match="did not return"):
+        call(drops_two, seconds=0.05)
+    assert threading.active_count() == before
 
 
 def test_the_line_that_raises_is_named():

@@ -135,10 +135,16 @@ def steps(code):
 
 
 def stop(thread):
-    """Let an exception rise in a thread, at its next line of Python."""
+    """Let an exception rise in a thread, at its next line of Python, until the thread has ended.
+
+    One may get lost: what Python calls in between, a callback of the garbage collector, say, or
+    a ``__del__``, drops what rises in it. A bare ``except:`` does the same.
+    """
     identity = ctypes.c_ulong(thread.ident)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(TimeIsUp))
-    thread.join(1.0)
+    last = monotonic() + 1.0
+    while thread.is_alive() and monotonic() < last:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(TimeIsUp))
+        thread.join(0.05)
 
 
 def describe(error: BaseException) -> str:
