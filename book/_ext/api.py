@@ -18,6 +18,7 @@ def setup(app):
     app.connect("autodoc-skip-member", skip_what_is_not_ours)
     app.connect("autodoc-process-docstring", link, priority=400)  # before napoleon
     app.connect("doctree-read", stack_formulas)
+    app.connect("doctree-read", have_one_document)
     return {"parallel_read_safe": True}
 
 
@@ -65,3 +66,13 @@ def stack_formulas(app, doctree):
         if app.env.docname.startswith("book/api") and len(formulas) > 1:
             stack = r"\begin{gathered}" + r"\\[1ex]".join(formulas) + r"\end{gathered}"
             block[:] = [nodes.Text(stack)]
+
+
+def have_one_document(app, doctree):
+    """Say that a page's nodes are of the page.
+
+    MyST reads a docstring as a document of its own, with which the whole environment would be
+    stored on each page: 17 MB, to be written once and read twice.
+    """
+    for node in doctree.findall():
+        node.document = doctree

@@ -1,7 +1,6 @@
 """What this book asks of Sphinx beyond its configuration."""
 
 import ast
-import gc
 import json
 import os
 import re
@@ -184,8 +183,6 @@ class NotebookCell(SphinxDirective):
 
 
 def setup(app):
-    # A build keeps most of what it makes: looking for cycles in it took a sixth of the time.
-    gc.set_threshold(1_000_000, 20, 1_000)
     app.add_directive("source", Source)
     app.add_directive("mistake", Mistake)
     app.add_directive("notebook-cell", NotebookCell)

@@ -29,9 +29,9 @@ class Equations(MathDomain):
 def setup(app):
     app.add_domain(Equations, override=True)
     app.connect("doctree-read", index_names)
-    app.connect("html-page-context", note_words)
+    app.connect("doctree-resolved", note_words, priority=900)  # as it is shown
     app.connect("build-finished", write_words)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    return {"parallel_read_safe": True}
 
 
 def index_names(app, doctree):
@@ -42,10 +42,8 @@ def index_names(app, doctree):
                 doctree += addnodes.index(entries=[("single", name, "", "main", None)])
 
 
-def note_words(app, page, template, context, doctree):
+def note_words(app, doctree, page):
     """Keep the first words of a page that is written, and of its sections."""
-    if doctree is None:
-        return
     words = {"": first_words(doctree, LENGTH)}
     for section in doctree.findall(nodes.section):
         for anchor in section["ids"]:

@@ -4,6 +4,7 @@ A displayed formula that a phone is too narrow for is written in parts, which wr
 stands side by side goes below each other first, then relations begin new lines, then sums.
 """
 
+import os
 import re
 import unicodedata
 from functools import cache
@@ -116,8 +117,8 @@ MATHML = {}  # of a formula, displayed or not: what MathJax makes of it
 
 
 @cache
-def engine():
-    """MathJax, with what it needs to read this book."""
+def engine(process):
+    """MathJax for a process, with what it needs here: a fork takes no threads along, V8's neither."""
     package = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
     v8 = MiniRacer()
     v8.eval("var self = globalThis, global = globalThis;")
@@ -130,7 +131,8 @@ def engine():
 def read(formulas):
     """Ask MathJax for formulas, many at once: a call takes longer than a formula."""
     new = [formula for formula in dict.fromkeys(formulas) if formula not in MATHML]
-    MATHML.update(zip(new, engine().call("typeset", new), strict=True))
+    if new:
+        MATHML.update(zip(new, engine(os.getpid()).call("typeset", new), strict=True))
 
 
 @cache

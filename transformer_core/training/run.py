@@ -224,7 +224,13 @@ class Run:
         self.write(HISTORY, to_json("history", history))
 
     def steps(self) -> int | None:
-        """Return the number of steps of the checkpoint; None if there is no run."""
+        """Return the number of steps of the checkpoint; None if there is no run.
+
+        Raises
+        ------
+        ValueError
+            If the checkpoint is damaged.
+        """
         if not self.has(SETTINGS):
             return None
         return check_safetensors(self.path(CHECKPOINT))["steps"]

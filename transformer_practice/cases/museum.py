@@ -264,10 +264,10 @@ class Museum:
             for case in range(1, len(self.exhibits) + 1)
             if (answers := self.answers(case))["named"] and answers["named"][-1]["right"]
         ]
-        return (
-            f"named right: {len(solved)} of {len(self.exhibits)}; "
-            f"points left in these: {sum(solved)} of {BUDGET * len(solved)}"
-        )
+        score = f"named right: {len(solved)} of {len(self.exhibits)}"
+        if not solved:
+            return score
+        return f"{score}; points left in these: {sum(solved)} of {BUDGET * len(solved)}"
 
     def state(self) -> str:
         """Show the cases in a table, with their losses, and the score."""

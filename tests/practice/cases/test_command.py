@@ -27,7 +27,7 @@ def test_a_session_in_the_museum(run, tmp_path):
     folder = tmp_path / "museum"
     status, lines = run("museum", folder, "--seed", 3)
     assert status == 0 and lines[0] == f"wrote {folder / 'museum.json'}"
-    assert lines[-3] == "named right: 0 of 12; points left in these: 0 of 0"
+    assert lines[-3] == "named right: 0 of 12"
     assert lines[-2] == f"next: transformer-practice museum {folder} ask 1 fresh"
     wrote, *answer = run("museum", folder, "ask", 4, "op", "softmax")[1]
     assert wrote == f"wrote {folder / 'case-04' / 'answers.json'}"
