@@ -118,7 +118,7 @@ MATHML = {}  # of a formula, displayed or not: what MathJax makes of it
 
 @cache
 def engine(process):
-    """MathJax for a process, with what it needs here: V8 has threads, which a fork leaves behind."""
+    """MathJax for a process, with all it needs here: V8 has threads, which a fork leaves behind."""
     package = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
     v8 = MiniRacer()
     v8.eval("var self = globalThis, global = globalThis;")
