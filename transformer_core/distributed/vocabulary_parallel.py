@@ -29,14 +29,14 @@ class VocabularyEmbedding(CutLayer):
     Parameters
     ----------
     embedding : Embedding
-        The whole one, of V words. Not modified.
+        The whole one, of V tokens. Not modified.
     g : Collective
     communicator : Communicator
 
     Raises
     ------
     ValueError
-        If there are fewer words than ranks.
+        If there are fewer tokens than ranks.
 
     Source: Shoeybi et al. 2019.
     """
@@ -63,7 +63,7 @@ class VocabularyEmbedding(CutLayer):
 
 
 class ParallelReadout(CutLayer):
-    """An output layer behind f: the logits of the words that are this rank's (eq:column-parallel).
+    """An output layer behind f: the logits of the tokens that are this rank's (eq:column-parallel).
 
     Parameters
     ----------
@@ -89,21 +89,21 @@ class ParallelReadout(CutLayer):
         return self.layer.forward(self.f.forward(h), table)
 
     def backward(self, dlogits: np.ndarray, cache: LinearCache) -> tuple:
-        """Return dh, of all ranks' words, and the gradients of this rank's parameters."""
+        """Return dh, of all ranks' tokens, and the gradients of this rank's parameters."""
         dh, dtable, grads = self.layer.backward(dlogits, cache)
         return self.f.backward(dh), dtable, grads
 
 
 class VocabularyCrossEntropyCache(NamedTuple):
-    p: np.ndarray  # of this rank's words
-    targets: np.ndarray  # counted from this rank's first word
+    p: np.ndarray  # of this rank's tokens
+    targets: np.ndarray  # counted from this rank's first token
     own: np.ndarray  # whether the target is one of them
 
 
 def vocabulary_cross_entropy(
     logits: np.ndarray, targets: np.ndarray, vocabulary: int, communicator: Communicator
 ) -> tuple[float, VocabularyCrossEntropyCache]:
-    r"""Average the surprise, of logits that are cut by words (eq:vocabulary-cross-entropy).
+    r"""Average the surprise, of logits that are cut by tokens (eq:vocabulary-cross-entropy).
 
     .. math::
         c_n = \max_r \max_{v \in r} z_{nv}, \qquad
@@ -116,9 +116,9 @@ def vocabulary_cross_entropy(
     Parameters
     ----------
     logits : ndarray (..., V_r)
-        The scores of this rank's words, range r of ``communicator.bounds(vocabulary)``.
+        The scores of this rank's tokens, range r of ``communicator.bounds(vocabulary)``.
     targets : ndarray of int (...)
-        The right word t of each of the M positions, 0 to V - 1.
+        The right token t of each of the M positions, 0 to V - 1.
     vocabulary : int
         V, of all ranks.
     communicator : Communicator
@@ -128,7 +128,7 @@ def vocabulary_cross_entropy(
     loss : scalar
         In nats per position, the same on every rank.
     cache : VocabularyCrossEntropyCache
-        The probabilities of this rank's words, and which of them are targets.
+        The probabilities of this rank's tokens, and which of them are targets.
 
     Source: Shoeybi et al. 2019.
     """
@@ -157,7 +157,7 @@ def vocabulary_cross_entropy_backward(
 
     .. math:: \bar{z}_{nv} = \frac{\bar{\mathcal{L}}}{M} \bigl(p_{nv} - [v = t_n]\bigr)
 
-    Each rank has what it needs for its own words.
+    Each rank has what it needs for its own tokens.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def vocabulary_cross_entropy_backward(
 
 
 def locate(ids, vocabulary, communicator):
-    """Return ids counted from this rank's first word, or 0, and whether they are its words."""
+    """Return ids counted from this rank's first token, or 0, and whether they are its tokens."""
     words = communicator.bounds(vocabulary)[communicator.rank]
     own = (ids >= words.start) & (ids < words.stop)
     return np.where(own, ids - words.start, 0), own

@@ -1027,9 +1027,9 @@ def loss_axes(v, target=None):
         share = float(f"{(float(target) - plain) / (even - plain):.2g}")
         if 0 < share < 1:
             axes["smoothing"][f"label smoothing {share:g}"] = share
-    words = v["logits"].shape[-1]
+    tokens = v["logits"].shape[-1]
     for text, share in list(axes["smoothing"].items())[1:]:
-        axes["smoothing"][f"{text} over the other words"] = share * words / (words - 1)
+        axes["smoothing"][f"{text} over the other tokens"] = share * tokens / (tokens - 1)
     return axes
 
 
