@@ -456,6 +456,20 @@ def op(forward, name="layer_norm", backward=None):
     return examine(name, forward, backward).whole()
 
 
+def test_a_special_point_where_the_right_gradient_is_0_is_not_wrong_by_rounding():
+    def forward(x):
+        norm = np.sqrt((x * x).sum(axis=-1, keepdims=True))
+        y = x / np.where(norm == 0, 1, norm)
+        return y, (y, norm)
+
+    def backward(dy, cache):
+        y, norm = cache
+        return (dy - y * (dy * y).sum(axis=-1, keepdims=True)) / norm
+
+    with np.errstate(invalid="ignore"):
+        assert "dx is wrong only here: a row of zeros.\n" in op(forward, "l2_normalize", backward)
+
+
 def layer_norm_with(axis=-1, power=0.5, shift=1):
     def forward(x, gamma, beta, eps=1e-5):
         centered = x - x.mean(axis=axis, keepdims=True)

@@ -12,7 +12,7 @@ from transformer_practice.engine.explain import arguments, places, products, rat
 from transformer_practice.engine.explain.catalogue import drops_otherwise
 from transformer_practice.engine.explain.stage import FEW, Case, listed, numbers
 from transformer_practice.engine.points import Draws
-from transformer_practice.engine.runs import EXPECTED, SMALL, TOLERANCE, close, largest
+from transformer_practice.engine.runs import EXPECTED, TOLERANCE, close, floors_of
 
 ONLY_HERE = "is wrong only here"
 FEWEST = 100  # below it, whole numbers agree by chance
@@ -29,8 +29,9 @@ class Output:
     def __init__(self, probes: arguments.Probes, name: str):
         self.probes, self.exercise, self.stage = probes, probes.exercise, probes.stage
         self.name, stage = name, probes.stage
+        floor = floors_of(stage.right[0], only={name})[name]
         self.all = [
-            Case(point, run.outputs[name], right.outputs[name], right.outputs)
+            Case(point, run.outputs[name], right.outputs[name], right.outputs, floor)
             for point, run, right in zip(stage.points, stage.own, stage.right, strict=True)
             if not run.failure and name in run.outputs and name in right.outputs
         ]
@@ -153,7 +154,7 @@ def by_form(output):
 
 
 def by_shape(name, case):
-    point, own, right, others = case
+    point, own, right, others, _ = case
     text = f"{name} has the shape {own.shape}, expected {right.shape}."
     if not point.name.startswith("generic"):
         text = f'{text[:-1]}, at the point "{point.name}".'
@@ -194,7 +195,7 @@ def by_nan(output):
 
 def by_another_draw(output):
     """Find what differs from the right output by the random numbers alone."""
-    point, own, right, _ = output.cases[0]
+    point, own, right, *_ = output.cases[0]
     draws = [key for key, value in point.arguments.items() if isinstance(value, Draws)]
     both = (own != 0) & (right != 0)
     if draws and drops_otherwise(own, right) and close(own[both], right[both]):
@@ -249,11 +250,10 @@ def by_another(output):
     exercise = output.exercise
     if not isinstance(exercise, OpExercise):
         return ""
-    floor = SMALL * largest(output.all[0].right)
     for name in vars(ops):
         found = (of_another(name, exercise, case.point) for case in output.all)
         if all(
-            output.name in each and close(case.own, each[output.name], floor)
+            output.name in each and close(case.own, each[output.name], case.floor)
             for case, each in zip(output.all, found, strict=True)
         ):
             return f"{output.name} is what `{name}` gives."

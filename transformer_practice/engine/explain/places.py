@@ -106,7 +106,7 @@ def by_support(output):
 
 
 def support(output, case):
-    name, (point, own, right, _) = output.name, case
+    name, (point, own, right, *_) = output.name, case
     wrong = ~(np.abs(own - right) <= TOLERANCE * np.abs(right).max())
     hits = []
     for axis in range(own.ndim):

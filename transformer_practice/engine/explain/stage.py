@@ -36,16 +36,20 @@ class Stage(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A wrong output at a point: the reader's, the right one, and all right outputs there."""
+    """An output at a point: the reader's, the right one, and all right outputs there.
+
+    ``floor`` is a size below which it counts as zero.
+    """
 
     point: Point
     own: np.ndarray
     right: np.ndarray
     others: dict[str, np.ndarray]
+    floor: float
 
     @property
     def is_wrong(self):
-        return not close(self.own, self.right)
+        return not close(self.own, self.right, self.floor)
 
 
 def numbers(array):
