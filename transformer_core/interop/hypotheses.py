@@ -1029,7 +1029,9 @@ def loss_axes(v, target=None):
             axes["smoothing"][f"label smoothing {share:g}"] = share
     tokens = v["logits"].shape[-1]
     for text, share in list(axes["smoothing"].items())[1:]:
-        axes["smoothing"][f"{text} over the other tokens"] = share * tokens / (tokens - 1)
+        axes["smoothing"][f"{text} over the other tokens"] = (
+            share * tokens / (tokens - 1)
+        )
     return axes
 
 
