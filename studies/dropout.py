@@ -29,6 +29,9 @@ def runs():
         for learning_rate in (1e-3, 1e-2):
             for rate in RATES:
                 yield {"rate": rate, "size": 32, "seed": seed, "learning_rate": learning_rate}
+        for rate in (0.0, 0.1):  # which of the two it is: the decay, or the steps
+            yield {"rate": rate, "size": 32, "seed": seed, "decay": True}
+            yield {"rate": rate, "size": 32, "seed": seed, "steps": LONGER}
 
 
 def run(**settings):
