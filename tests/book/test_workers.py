@@ -24,6 +24,7 @@ def test_a_page_is_stored_without_what_its_docstrings_were_read_with():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages are written one by one")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # a fork, with threads
 def test_a_process_sets_formulas_that_the_first_one_has_not():
     first = typeset("x + 1")
     with multiprocessing.get_context("fork").Pool(1) as pool:
