@@ -6,6 +6,8 @@ A study is a module with ``runs()``, which yields the settings of each run, and
 
 import json
 import time
+from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
@@ -34,6 +36,12 @@ def results(name):
     if not found:
         raise ValueError(f"expected stored results of {name}, got none: make studies")
     return found
+
+
+@cache
+def fingerprint(path):
+    """Return eight digits for a file that runs begin with, which belong to their settings."""
+    return sha256(path.read_bytes()).hexdigest()[:8]
 
 
 def stored(name):

@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from studies._modules import encode, load_bert, modules, pretrained, split
+from studies import fingerprint
+from studies._modules import WEIGHTS, encode, load_bert, modules, pretrained, split
 from transformer_core.layers import LayerSpec, add_lora
 from transformer_core.layers.frozen import Frozen
 from transformer_core.models import Classifier
@@ -19,8 +20,8 @@ TARGETS = "query_key_value", "output", "hidden"
 ALPHA, FALL = 16, 0.5  # of LoRA; of the rate from layer to layer
 # Kinds with the peak rates that are tried.
 KINDS = {
-    "head": [1e-2, 3e-2, 1e-1],
-    "head, first": [1e-2, 3e-2, 1e-1],
+    "head": [3e-3, 1e-2, 3e-2, 1e-1],
+    "head, first": [3e-3, 1e-2, 3e-2, 1e-1],
     "full": [3e-4, 1e-3, 3e-3],
     "layer-wise": [1e-3, 3e-3, 9e-3],
     "lora 1": [1e-3, 3e-3, 1e-2],
@@ -29,6 +30,7 @@ KINDS = {
     "scratch": [3e-4, 1e-3, 3e-3, 1e-2],
     "words": [1e-6, 1e-5, 1e-4],  # its weight decay, for it has no rate to choose
 }
+FRESH = "scratch", "words"  # the kinds that do not begin with the Mini-BERT
 
 
 def runs():
@@ -36,10 +38,15 @@ def runs():
     for seed in SEEDS:
         for kind, rates in KINDS.items():
             for rate in rates:
-                yield {"kind": kind, "rate": rate, "seed": seed}
+                yield settings_of(kind, rate, seed)
 
 
-def run(kind, rate, seed, steps=STEPS):
+def settings_of(kind, rate, seed):
+    settings = {"kind": kind, "rate": rate, "seed": seed}
+    return settings if kind in FRESH else settings | {"weights": fingerprint(WEIGHTS)}
+
+
+def run(kind, rate, seed, weights="", steps=STEPS):
     """Train one classifier; return the share of held-out sentences that it puts right."""
     training, held_out = split(EACH, seed)
     if kind == "words":

@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 
 from book.living_models import read_script
-from studies import ROOT
+from studies import ROOT, fingerprint
 from studies._minilm import SHA256, minilm_folder
 from transformer_core.interop import load
 from transformer_core.layers import LayerSpec
@@ -38,12 +38,18 @@ QUESTIONS = ROOT / "studies/search_questions.toml"
 def runs():
     """The settings of every run; those of all-MiniLM-L6-v2 need ``_minilm``."""
     for kind in ("shared words", "tf-idf", "bm25", "mini-bert", "minilm"):
-        yield {"kind": kind, "seed": 0}
+        yield settings_of(kind, 0)
     for kind in ("fine-tuned", "minilm fine-tuned"):
-        yield from ({"kind": kind, "seed": seed} for seed in SEEDS)
+        yield from (settings_of(kind, seed) for seed in SEEDS)
 
 
-def run(kind, seed, steps=None):
+def settings_of(kind, seed):
+    settings = {"kind": kind, "seed": seed}
+    begins = kind in ("mini-bert", "fine-tuned")  # with the page's weights
+    return settings | ({"weights": fingerprint(MINI_BERT)} if begins else {})
+
+
+def run(kind, seed, weights="", steps=None):
     """The rank of the first right text, for each held-out name and for each question by hand.
 
     Of the kind "shared words" it is instead the share of the query's words that a right text has.
