@@ -8,8 +8,8 @@ from pybtex.backends.plaintext import Backend
 from pybtex.plugin import register_plugin
 from sphinx_proof.domain import ProofDomain
 
-MOST = 4  # processes: each hands back all that it knows of the book, and one only waits at times
-QUIET = {"sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"}
+MOST = 4  # processes: each hands back all that it knows of the book
+UNDECLARED = {"sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"}
 
 
 class Proofs(ProofDomain):
@@ -25,19 +25,19 @@ def setup(app):
     # It is looked for in all that is installed, once for each citation.
     register_plugin("pybtex.backends", "plaintext", Backend, force=True)
     if sys.platform == "linux":  # elsewhere no process with threads is safely copied
-        app.parallel = min(MOST, (os.cpu_count() or 1) + 1)
+        app.parallel = min(MOST, (os.cpu_count() or 1) + 1)  # one waits most of the time
     app.add_domain(Proofs, override=True)
     app.connect("config-inited", read_in_parallel)
-    app.connect("build-finished", keep_what_there_is, priority=999)
+    app.connect("build-finished", stop_looking_for_cycles, priority=999)
     return {"parallel_read_safe": True}
 
 
 def read_in_parallel(app, config):
     """Count as safe what does not say whether it is: these work on whole books, not on pages."""
-    for name in QUIET & app.extensions.keys():
+    for name in UNDECLARED & app.extensions.keys():
         app.extensions[name].parallel_read_safe = True
 
 
-def keep_what_there_is(app, exception):
+def stop_looking_for_cycles(app, exception):
     """Look for cycles no more: at its end a process would do so for a tenth of the whole time."""
     gc.freeze()
